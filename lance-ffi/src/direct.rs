@@ -1,0 +1,643 @@
+//! The search through Lance's index interface, without a query plan: partitions of all segments are read by all cores
+//! into one heap a query.
+
+use std::cmp::Ordering as Order;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::time::Instant;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float16Type, Float32Type, Float64Type, UInt64Type};
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::DataType;
+use futures::stream::{FuturesUnordered, StreamExt};
+use lance_index::vector::pretransform::PreTransformIndex;
+use lance_index::vector::quantizer::QuantizationType;
+use lance_index::vector::{PreparedPartitionSearchHandle, Query};
+use lance_linalg::distance::DistanceType;
+use lance_linalg::kernels::normalize_arrow;
+use lance_table::format::IndexMetadata;
+use parking_lot::Mutex;
+use roaring::RoaringBitmap;
+use tokio::task::JoinSet;
+
+use crate::dataset::{ColumnInfo, Handle};
+use crate::error::{Error, Result};
+use crate::metrics::Counters;
+use crate::probe::{Frontier, Probe, Rule};
+use crate::runtime::{cores, joined};
+use crate::search::{Call, Found, Neighbors, Path, Request, Timing};
+use crate::warm::{Rows, Segment};
+
+/// Partitions that one worker has on their way from storage at a time. Those in memory are never waited for, so this
+/// costs nothing when warm and hides latency when cold.
+const READ_AHEAD: usize = 8;
+
+/// Queries of a matrix that are ranked at a time: a ranking holds an entry for every partition.
+const BLOCK: usize = 256;
+
+enum Probing {
+    Shared { effort: f32 },
+    Fixed { nprobes: usize },
+}
+
+pub struct Plan {
+    segments: Vec<Arc<Segment>>,
+    metric: DistanceType,
+    probing: Probing,
+    exact: bool,
+}
+
+fn probing(request: &Request) -> std::result::Result<Probing, String> {
+    if request.shared_probing() {
+        return Ok(Probing::Shared {
+            effort: request.search_effort.unwrap_or(0.5) as f32,
+        });
+    }
+    match (request.nprobes, request.min_nprobes, request.max_nprobes, request.search_effort) {
+        (Some(n), min, max, None) if min.is_none_or(|m| m == n) && max.is_none_or(|m| m == n) => {
+            Ok(Probing::Fixed { nprobes: n })
+        }
+        (None, Some(n), Some(max), None) if n == max => Ok(Probing::Fixed { nprobes: n }),
+        _ => Err("the number of probes adapts to each query by Lance's own rule".into()),
+    }
+}
+
+/// Decides whether the query can take the direct path: the one place that knows. The inner error lists why not.
+pub async fn plan(
+    handle: &Arc<Handle>,
+    request: &Request,
+    column: &ColumnInfo,
+    call: &Call,
+) -> Result<std::result::Result<Plan, Vec<String>>> {
+    let mut reasons: Vec<String> = Vec::new();
+    if !request.use_index {
+        reasons.push("a flat search reads the column, not an index".into());
+    }
+    if column.multivector {
+        reasons.push("a multivector column is scored over all of its vectors".into());
+    }
+    if !request.fragments.is_empty() {
+        reasons.push("the search is restricted to fragments".into());
+    }
+    if request.segments.is_empty() {
+        reasons.push("no index segments were chosen".into());
+    }
+    let probing = probing(request);
+    if let Err(reason) = &probing {
+        reasons.push(reason.clone());
+    }
+    if matches!(probing, Ok(Probing::Shared { .. })) && !column.element.is_floating() {
+        reasons.push("hamming distance has no rule for shared probing".into());
+    }
+    if !reasons.is_empty() {
+        return Ok(Err(reasons));
+    }
+    let indices = handle.indices().await?;
+    if indices
+        .iter()
+        .any(|i| i.name == lance_index::frag_reuse::FRAG_REUSE_INDEX_NAME)
+    {
+        return Ok(Err(vec!["rows were moved by a compaction that deferred remapping the index".into()]));
+    }
+    let mut chosen: Vec<&IndexMetadata> = Vec::with_capacity(request.segments.len());
+    for id in &request.segments {
+        match indices.iter().find(|i| i.uuid == *id) {
+            Some(meta) => chosen.push(meta),
+            None => {
+                return Err(Error::not_found(format!(
+                    "index segment {id} does not exist in version {}",
+                    handle.version()
+                )));
+            }
+        }
+    }
+    if chosen
+        .iter()
+        .any(|m| m.fields.first() != Some(&column.field_id) || m.name != chosen[0].name)
+    {
+        return Err(Error::invalid(format!(
+            "the segments are not all of one index on column {:?}",
+            column.path
+        )));
+    }
+    let mut covered = RoaringBitmap::new();
+    for meta in &chosen {
+        let Some(bitmap) = &meta.fragment_bitmap else {
+            return Ok(Err(vec![format!("segment {} does not say which fragments it covers", meta.uuid)]));
+        };
+        let live = bitmap & handle.dataset.fragment_bitmap().as_ref();
+        if !live.is_disjoint(&covered) {
+            return Ok(Err(vec!["segments overlap".into()]));
+        }
+        covered |= live;
+    }
+    if handle
+        .dataset
+        .fragments()
+        .iter()
+        .any(|f| !f.overlays.is_empty() && covered.contains(f.id as u32))
+    {
+        return Ok(Err(vec!["data overlays changed indexed rows".into()]));
+    }
+    let mut segments = Vec::with_capacity(chosen.len());
+    for meta in chosen {
+        segments.push(
+            handle
+                .warm
+                .segment(handle, &request.column, meta, &call.counters)
+                .await?,
+        );
+    }
+    let metric = segments[0].metric;
+    if let Some(other) = segments.iter().find(|s| s.metric != metric) {
+        return Err(Error::invalid(format!(
+            "index {:?} mixes metrics: segment {} has {}, segment {} has {}",
+            segments[0].meta.name, segments[0].meta.uuid, metric, other.meta.uuid, other.metric
+        )));
+    }
+    if let Some(wanted) = request.metric
+        && wanted != metric
+    {
+        return Err(Error::invalid(format!(
+            "index {:?} measures {metric}, not {wanted}",
+            segments[0].meta.name
+        )));
+    }
+    for segment in &segments {
+        let id = segment.meta.uuid;
+        if segment.index.as_any().is::<PreTransformIndex>() {
+            reasons.push(format!("segment {id} transforms its vectors"));
+        } else if !segment.index.supports_prepared_partition_search() {
+            reasons.push(format!("segment {id} has a legacy format"));
+        } else if matches!(probing, Ok(Probing::Shared { .. }))
+            && segment.geometry.as_ref().is_none_or(|g| g.dim != column.dim)
+        {
+            reasons.push(format!("segment {id} does not say how far its rows lie from their centroids"));
+        }
+    }
+    match probing {
+        Ok(probing) if reasons.is_empty() => {
+            let exact = segments.iter().all(|s| {
+                matches!(s.quantization, QuantizationType::Flat | QuantizationType::FlatBin)
+            });
+            Ok(Ok(Plan {
+                segments,
+                metric,
+                probing,
+                exact,
+            }))
+        }
+        _ => Ok(Err(reasons)),
+    }
+}
+
+#[derive(PartialEq)]
+struct Neighbor {
+    distance: f32,
+    row: u64,
+}
+
+impl Eq for Neighbor {}
+
+impl Ord for Neighbor {
+    fn cmp(&self, other: &Self) -> Order {
+        self.distance.total_cmp(&other.distance).then(self.row.cmp(&other.row))
+    }
+}
+
+impl PartialOrd for Neighbor {
+    fn partial_cmp(&self, other: &Self) -> Option<Order> {
+        Some(self.cmp(other))
+    }
+}
+
+/// The best k of one query so far, worst on top.
+struct TopK {
+    k: usize,
+    heap: BinaryHeap<Neighbor>,
+}
+
+impl TopK {
+    fn push(&mut self, distance: f32, row: u64) {
+        if distance.is_nan() {
+            return;
+        }
+        let new = Neighbor { distance, row };
+        if self.heap.len() < self.k {
+            self.heap.push(new);
+        } else if let Some(mut worst) = self.heap.peek_mut()
+            && new < *worst
+        {
+            *worst = new;
+        }
+    }
+
+    fn kth(&self) -> f32 {
+        if self.heap.len() < self.k {
+            f32::INFINITY
+        } else {
+            self.heap.peek().map_or(f32::INFINITY, |n| n.distance)
+        }
+    }
+}
+
+enum Sequence {
+    Frontier(Frontier),
+    /// Every one of these, whatever is found.
+    List(std::vec::IntoIter<Probe>),
+}
+
+/// One query on its way.
+struct Run {
+    base: Query,
+    order: Mutex<Sequence>,
+    best: Mutex<TopK>,
+    /// Bits of the k-th distance, so that choosing the next partition takes no lock on `best`.
+    kth: AtomicU32,
+    found: AtomicUsize,
+    touched: Mutex<RoaringBitmap>,
+}
+
+/// What all queries of a call share.
+struct Search {
+    plan: Arc<Plan>,
+    request: Arc<Request>,
+    rows: Vec<Rows>,
+    skip: Vec<bool>,
+    /// Rows that can be found at all, where a filter or deletions tell.
+    cap: Option<usize>,
+    call: Arc<Call>,
+}
+
+fn key(query: ArrayRef, metric: DistanceType) -> Result<ArrayRef> {
+    if metric != DistanceType::Cosine {
+        return Ok(query);
+    }
+    // Lance indexes unit vectors for cosine.
+    Ok(normalize_arrow(query.as_ref())?.0)
+}
+
+fn floats(values: &ArrayRef) -> Result<Vec<f32>> {
+    Ok(match values.data_type() {
+        DataType::Float32 => values.as_primitive::<Float32Type>().values().to_vec(),
+        DataType::Float16 => values
+            .as_primitive::<Float16Type>()
+            .values()
+            .iter()
+            .map(|v| v.to_f32())
+            .collect(),
+        DataType::Float64 => values
+            .as_primitive::<Float64Type>()
+            .values()
+            .iter()
+            .map(|v| *v as f32)
+            .collect(),
+        other => return Err(Error::internal(format!("{other} queries have no shared probing"))),
+    })
+}
+
+impl Search {
+    fn start(&self, at: usize) -> Result<Run> {
+        let started = Instant::now();
+        let (plan, request) = (self.plan.as_ref(), self.request.as_ref());
+        let key = key(request.vectors.query(at)?, plan.metric)?;
+        let k = request.candidates();
+        let mut base = Query {
+            column: String::new(),
+            key,
+            k,
+            lower_bound: request.lower,
+            upper_bound: request.upper,
+            minimum_nprobes: 1,
+            maximum_nprobes: None,
+            search_effort: 0.5,
+            ef: request.ef,
+            refine_factor: None,
+            metric_type: Some(plan.metric),
+            use_index: true,
+            query_parallelism: 1,
+            dist_q_c: 0.0,
+            approx_mode: request.approx_mode,
+        };
+        let order = match plan.probing {
+            Probing::Shared { effort } => {
+                let rule = Rule::new(plan.metric, plan.exact, effort);
+                let frontier = Frontier::new(rule, &self.plan.segments, &self.skip, &floats(&base.key)?);
+                Counters::add(&self.call.counters.ranked, frontier.ranked());
+                Sequence::Frontier(frontier)
+            }
+            Probing::Fixed { nprobes } => {
+                base.minimum_nprobes = nprobes;
+                base.maximum_nprobes = Some(nprobes);
+                let mut list = Vec::new();
+                for (at, segment) in plan.segments.iter().enumerate().filter(|(at, _)| !self.skip[*at]) {
+                    let (partitions, distances) = segment.index.find_partitions(&base)?;
+                    Counters::add(&self.call.counters.ranked, segment.index.total_partitions());
+                    for i in 0..partitions.len().min(nprobes) {
+                        list.push(Probe::listed(at as u32, partitions.value(i), distances.value(i)));
+                    }
+                }
+                Sequence::List(list.into_iter())
+            }
+        };
+        Timing::add(&self.call.timing.rank_nanos, started);
+        let bound = request.bounds.get(at).copied().unwrap_or(f32::INFINITY);
+        Ok(Run {
+            base,
+            order: Mutex::new(order),
+            best: Mutex::new(TopK {
+                k,
+                heap: BinaryHeap::with_capacity(k.min(4096)),
+            }),
+            kth: AtomicU32::new(bound.to_bits()),
+            found: AtomicUsize::new(0),
+            touched: Mutex::default(),
+        })
+    }
+
+    fn alive(&self) -> Result<()> {
+        if self.call.cancel.is_cancelled() {
+            return Err(Error::cancelled());
+        }
+        Ok(())
+    }
+
+    fn next(&self, run: &Run) -> Option<Probe> {
+        // Everything that may be found has been.
+        if self.cap.is_some_and(|cap| run.found.load(Ordering::Relaxed) >= cap) {
+            return None;
+        }
+        match &mut *run.order.lock() {
+            Sequence::Frontier(frontier) => frontier.next(f32::from_bits(run.kth.load(Ordering::Relaxed))),
+            Sequence::List(list) => list.next(),
+        }
+    }
+
+    async fn prepare(&self, run: &Run, probe: Probe) -> Result<(Probe, PreparedPartitionSearchHandle)> {
+        let segment = &self.plan.segments[probe.segment as usize];
+        let mut query = run.base.clone();
+        query.dist_q_c = probe.centroid_distance;
+        let filter = self.rows[probe.segment as usize].prefilter(segment, probe.partition);
+        let prepared = segment
+            .index
+            .prepare_partition_search(probe.partition as usize, &query, filter, self.call.counters.as_ref())
+            .await?;
+        Ok((probe, prepared))
+    }
+
+    fn score(&self, run: &Run, probe: Probe, prepared: PreparedPartitionSearchHandle) -> Result<()> {
+        let segment = &self.plan.segments[probe.segment as usize];
+        let batch = segment
+            .index
+            .search_prepared_partition(prepared, self.call.counters.as_ref())?;
+        Counters::add(&self.call.counters.partitions, 1);
+        run.touched.lock().insert(probe.segment);
+        run.merge(&batch)
+    }
+
+    /// Reads partitions of one query until none is worth it. Several may do so for one query at a time.
+    async fn work(&self, run: &Run) -> Result<()> {
+        let mut reading = FuturesUnordered::new();
+        loop {
+            self.alive()?;
+            if reading.len() < READ_AHEAD
+                && let Some(probe) = self.next(run)
+            {
+                let mut load = Box::pin(self.prepare(run, probe));
+                match futures::poll!(&mut load) {
+                    std::task::Poll::Ready(loaded) => {
+                        let (probe, prepared) = loaded?;
+                        self.score(run, probe, prepared)?;
+                    }
+                    std::task::Poll::Pending => reading.push(load),
+                }
+                continue;
+            }
+            match reading.next().await {
+                Some(loaded) => {
+                    let (probe, prepared) = loaded?;
+                    self.score(run, probe, prepared)?;
+                }
+                None => return Ok(()),
+            }
+        }
+    }
+}
+
+impl Run {
+    fn merge(&self, batch: &RecordBatch) -> Result<()> {
+        let column = |name: &str| {
+            batch
+                .column_by_name(name)
+                .ok_or_else(|| Error::internal(format!("a partition gave no {name} column")))
+        };
+        let distances = column(lance_index::vector::DIST_COL)?.as_primitive::<Float32Type>();
+        let rows = column(lance_core::ROW_ID)?.as_primitive::<UInt64Type>();
+        let mut best = self.best.lock();
+        for (distance, row) in distances.values().iter().zip(rows.values()) {
+            best.push(*distance, *row);
+        }
+        let known = f32::from_bits(self.kth.load(Ordering::Relaxed));
+        // Under the lock of `best`, so the bound never goes up.
+        self.kth.store(best.kth().min(known).to_bits(), Ordering::Relaxed);
+        self.found.fetch_add(batch.num_rows(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn finish(&self, counters: &Counters) -> Vec<(f32, u64)> {
+        Counters::add(&counters.segments, self.touched.lock().len() as usize);
+        std::mem::take(&mut self.best.lock().heap)
+            .into_sorted_vec()
+            .into_iter()
+            .map(|n| (n.distance, n.row))
+            .collect()
+    }
+}
+
+/// Runs `work` on `threads` threads, this one included, until all have nothing left to do. The first error stops the rest.
+async fn on_threads<F, W>(threads: usize, call: &Arc<Call>, work: F) -> Result<()>
+where
+    F: Fn() -> W,
+    W: Future<Output = Result<()>> + Send + 'static,
+{
+    let runtime = crate::runtime::handle()?;
+    let mut others = JoinSet::new();
+    for _ in 1..threads {
+        others.spawn_on(work(), runtime);
+    }
+    let cancelled = call.cancel.cancelled();
+    let result = tokio::select! {
+        biased;
+        result = async {
+            work().await?;
+            while let Some(done) = others.join_next().await {
+                joined(done)?;
+            }
+            Ok(())
+        } => result,
+        _ = cancelled => Err(Error::cancelled()),
+    };
+    if result.is_err() {
+        // Nothing may still run when the call returns.
+        others.shutdown().await;
+    }
+    result
+}
+
+pub async fn run(handle: Arc<Handle>, plan: Plan, request: Arc<Request>, call: Arc<Call>) -> Result<Found> {
+    let found = match search(&handle, Arc::new(plan), &request, &call).await {
+        Ok(found) => found,
+        Err(error) => return Err(handle.explain(error).await),
+    };
+    crate::search::finish(&handle, &request, found).await
+}
+
+async fn search(handle: &Arc<Handle>, plan: Arc<Plan>, request: &Arc<Request>, call: &Arc<Call>) -> Result<Found> {
+    let filtered = Instant::now();
+    let filter = match &request.filter {
+        Some(filter) => Some(handle.warm.filter(handle, filter, &call.counters).await?),
+        None => None,
+    };
+    let rows: Vec<Rows> = plan.segments.iter().map(|s| Rows::of(s, filter.as_deref())).collect();
+    Timing::add(&call.timing.filter_nanos, filtered);
+    let lengths: Vec<Option<u64>> = rows.iter().map(Rows::max_len).collect();
+    let search = Arc::new(Search {
+        skip: lengths.iter().map(|n| *n == Some(0)).collect(),
+        cap: lengths.iter().copied().sum::<Option<u64>>().map(|n| n as usize),
+        rows,
+        plan: plan.clone(),
+        request: request.clone(),
+        call: call.clone(),
+    });
+    let started = Instant::now();
+    let threads = if request.threads == 0 { cores() } else { request.threads.min(cores()) };
+    let neighbors = if request.vectors.queries == 1 {
+        one(&search, threads).await?
+    } else {
+        let mut all = Vec::with_capacity(request.vectors.queries);
+        for first in (0..request.vectors.queries).step_by(BLOCK) {
+            let last = (first + BLOCK).min(request.vectors.queries);
+            all.extend(block(&search, threads, first, last).await?);
+        }
+        all
+    };
+    Timing::add(&call.timing.search_nanos, started);
+    Ok(Found {
+        neighbors,
+        exact: plan.exact,
+        metric: plan.metric,
+        path: Path::Direct,
+    })
+}
+
+async fn one(search: &Arc<Search>, threads: usize) -> Result<Neighbors> {
+    let run = Arc::new(search.start(0)?);
+    on_threads(threads, &search.call, || {
+        let (search, run) = (search.clone(), run.clone());
+        async move { search.work(&run).await }
+    })
+    .await?;
+    Ok(vec![run.finish(&search.call.counters)])
+}
+
+/// Hands out 0..len to workers.
+#[derive(Default)]
+struct Dispenser {
+    next: AtomicUsize,
+}
+
+impl Dispenser {
+    fn take(&self, len: usize) -> Option<usize> {
+        let at = self.next.fetch_add(1, Ordering::Relaxed);
+        (at < len).then_some(at)
+    }
+}
+
+/// Several queries at once: all are ranked, then each is read by one worker, or, where it is known beforehand who reads
+/// what, each partition by one worker for all of its queries.
+async fn block(search: &Arc<Search>, threads: usize, first: usize, last: usize) -> Result<Neighbors> {
+    let ranked: Arc<Vec<Mutex<Option<Run>>>> = Arc::new((first..last).map(|_| Mutex::new(None)).collect());
+    let dispenser = Arc::new(Dispenser::default());
+    on_threads(threads, &search.call, || {
+        let (search, ranked, dispenser) = (search.clone(), ranked.clone(), dispenser.clone());
+        async move {
+            while let Some(at) = dispenser.take(ranked.len()) {
+                search.alive()?;
+                *ranked[at].lock() = Some(search.start(first + at)?);
+            }
+            Ok(())
+        }
+    })
+    .await?;
+    let runs: Arc<Vec<Run>> = Arc::new(ranked.iter().filter_map(|run| run.lock().take()).collect());
+    if matches!(search.plan.probing, Probing::Fixed { .. }) {
+        by_partition(search, threads, &runs).await?;
+    } else {
+        by_query(search, threads, &runs).await?;
+    }
+    Ok(runs.iter().map(|run| run.finish(&search.call.counters)).collect())
+}
+
+async fn by_query(search: &Arc<Search>, threads: usize, runs: &Arc<Vec<Run>>) -> Result<()> {
+    // Neighbouring queries one after another find their partitions in the processor's cache.
+    let mut near: Vec<usize> = (0..runs.len()).collect();
+    near.sort_by_key(|at| match &*runs[*at].order.lock() {
+        Sequence::Frontier(frontier) => frontier.home(),
+        Sequence::List(_) => (0, 0),
+    });
+    let near = Arc::new(near);
+    let dispenser = Arc::new(Dispenser::default());
+    on_threads(threads, &search.call, || {
+        let (search, runs, near, dispenser) = (search.clone(), runs.clone(), near.clone(), dispenser.clone());
+        async move {
+            while let Some(at) = dispenser.take(near.len()) {
+                search.work(&runs[near[at]]).await?;
+            }
+            Ok(())
+        }
+    })
+    .await
+}
+
+async fn by_partition(search: &Arc<Search>, threads: usize, runs: &Arc<Vec<Run>>) -> Result<()> {
+    let mut probes: Vec<(usize, Probe)> = Vec::new();
+    for (at, run) in runs.iter().enumerate() {
+        if let Sequence::List(list) = &mut *run.order.lock() {
+            probes.extend(list.map(|probe| (at, probe)));
+        }
+    }
+    probes.sort_by_key(|(at, probe)| (probe.segment, probe.partition, *at));
+    let groups: Vec<Vec<(usize, Probe)>> = probes
+        .chunk_by(|a, b| (a.1.segment, a.1.partition) == (b.1.segment, b.1.partition))
+        .map(<[_]>::to_vec)
+        .collect();
+    let groups = Arc::new(groups);
+    let dispenser = Arc::new(Dispenser::default());
+    on_threads(threads, &search.call, || {
+        let (search, runs, groups, dispenser) = (search.clone(), runs.clone(), groups.clone(), dispenser.clone());
+        async move {
+            let mut loaded = futures::stream::iter(std::iter::from_fn(|| dispenser.take(groups.len())))
+                .map(|at| {
+                    let (search, runs, group) = (&search, &runs, &groups[at]);
+                    async move {
+                        let (run, probe) = group[0];
+                        Ok::<_, Error>((group, search.prepare(&runs[run], probe).await?))
+                    }
+                })
+                .buffer_unordered(READ_AHEAD);
+            while let Some(next) = loaded.next().await {
+                search.alive()?;
+                let (group, (probe, prepared)) = next?;
+                search.score(&runs[group[0].0], probe, prepared)?;
+                for (run, probe) in &group[1..] {
+                    let (probe, prepared) = search.prepare(&runs[*run], *probe).await?;
+                    search.score(&runs[*run], probe, prepared)?;
+                }
+            }
+            Ok(())
+        }
+    })
+    .await
+}

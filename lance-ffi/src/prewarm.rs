@@ -1,0 +1,79 @@
+//! Loading what searches will need, before they need it.
+
+use std::sync::Arc;
+
+use futures::{StreamExt, TryStreamExt};
+use lance_table::format::IndexMetadata;
+use serde::Deserialize;
+use uuid::Uuid;
+
+use crate::dataset::Handle;
+use crate::error::{Error, Result};
+use crate::metrics::Counters;
+
+/// Segments whose partitions are read at a time; each reads in windows of its own.
+const SEGMENTS_AT_A_TIME: usize = 4;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PrewarmRequest {
+    column: String,
+    index: Option<String>,
+    #[serde(default)]
+    segments: Vec<Uuid>,
+    filter: Option<String>,
+    /// Read every partition, not just centroids and masks.
+    #[serde(default)]
+    partitions: bool,
+}
+
+pub async fn run(handle: &Arc<Handle>, request: PrewarmRequest) -> Result<()> {
+    let column = handle.column(&request.column)?;
+    let counters = Counters::default();
+    let chosen: Vec<_> = handle
+        .indices()
+        .await?
+        .iter()
+        .filter(|meta| {
+            meta.fields.first() == Some(&column.field_id)
+                && request.index.as_ref().is_none_or(|name| *name == meta.name)
+                && (request.segments.is_empty() || request.segments.contains(&meta.uuid))
+                && !meta
+                    .fragment_bitmap
+                    .as_ref()
+                    .is_some_and(|b| b.is_disjoint(handle.dataset.fragment_bitmap()))
+        })
+        .collect();
+    if chosen.is_empty() && (request.index.is_some() || !request.segments.is_empty()) {
+        return Err(Error::not_found(format!(
+            "no segment of that name or id covers column {:?}",
+            column.path
+        )));
+    }
+    let mut loads = Vec::with_capacity(chosen.len());
+    for meta in chosen {
+        loads.push(segment(handle, &column.path, meta, request.partitions, &counters));
+    }
+    futures::stream::iter(loads)
+        .buffer_unordered(SEGMENTS_AT_A_TIME)
+        .try_collect::<()>()
+        .await?;
+    if let Some(filter) = &request.filter {
+        handle.warm.filter(handle, filter, &counters).await?;
+    }
+    Ok(())
+}
+
+async fn segment(
+    handle: &Handle,
+    column: &str,
+    meta: &IndexMetadata,
+    partitions: bool,
+    counters: &Counters,
+) -> Result<()> {
+    let segment = handle.warm.segment(handle, column, meta, counters).await?;
+    if partitions {
+        segment.index.prewarm().await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,225 @@
+//! Which partitions of which segments a query reads, and in what order, when one budget covers all segments.
+//!
+//! Lance ranks the partitions of each segment by themselves and reads the nearest few of every one. Here the partitions of
+//! all segments stand in one order: how near to the query a row in them could be. Reading goes on while that could still
+//! be nearer than the k-th neighbour found so far, so a segment that holds nothing near is not read at all.
+//!
+//! L2 (and cosine, which is L2 between unit vectors). For a partition with centroid `c`, whose segment's centroid nearest to
+//! the query `q` is `c0`:
+//!  - every row of the partition is nearer to `c` than to `c0`, so it lies beyond the plane halfway between them, at
+//!    least `(|q-c|^2 - |q-c0|^2) / (2 |c-c0|)` from the query (the distance of a point to a Voronoi boundary);
+//!  - rows lie about `r` from `c` (the root mean square over the segment), so hardly one is nearer than `|q-c| - r`.
+//!
+//! The larger of the two is the reach of the partition. It is read while `reach <= slack * d_k`, where `d_k` is the distance
+//! of the k-th neighbour so far. Both bounds are loose in high dimensions (a row's offset from its centroid is nearly at a
+//! right angle to the direction of the query), which is why a slack below 1 loses almost nothing.
+//!
+//! Dot product: a row `c + e` scores `q.c + q.e`, and `q.e` is at most about `|q| r`; the reach, as a distance, is
+//! `1 - q.c - slack * |q| r`, read while that is not above the k-th distance.
+
+use std::sync::Arc;
+
+use lance_linalg::distance::DistanceType;
+use lance_linalg::distance::dot::{dot_distance_batch_into, dot_f32};
+use lance_linalg::distance::l2::{l2_distance_batch_into, l2_f32};
+
+use crate::warm::{Geometry, Segment};
+
+/// Slack at search effort 0.5, calibrated in `bench/` on queries kept apart from those that judge it.
+const L2_SLACK: f32 = 0.7;
+const DOT_SLACK: f32 = 0.6;
+
+/// Partitions sorted at a time: most queries read far fewer.
+const CHUNK: usize = 64;
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Probe {
+    pub segment: u32,
+    pub partition: u32,
+    /// Distance of the query to the centroid, as Lance measures it (squared for L2).
+    pub centroid_distance: f32,
+    reach: f32,
+}
+
+impl Probe {
+    /// A partition that is read whatever is found.
+    pub fn listed(segment: u32, partition: u32, centroid_distance: f32) -> Self {
+        Self {
+            segment,
+            partition,
+            centroid_distance,
+            reach: 0.0,
+        }
+    }
+}
+
+/// How a k-th distance of the index limits what is still worth reading.
+#[derive(Debug, Clone, Copy)]
+pub struct Rule {
+    metric: DistanceType,
+    /// Index distances are this many times the squared Euclidean distance.
+    scale: f32,
+    slack: f32,
+}
+
+impl Rule {
+    /// `effort` in [0, 1]: 0 reads the nearest partitions only, 0.5 is the calibrated default, 1 reads all.
+    pub fn new(metric: DistanceType, exact_cosine: bool, effort: f32) -> Self {
+        let odds = if effort >= 1.0 { f32::INFINITY } else { effort / (1.0 - effort) };
+        let base = if metric == DistanceType::Dot { DOT_SLACK } else { L2_SLACK };
+        Self {
+            metric,
+            scale: if metric == DistanceType::Cosine && exact_cosine { 0.5 } else { 1.0 },
+            slack: base * odds,
+        }
+    }
+
+    /// The reach beyond which nothing is read, given the k-th distance so far.
+    pub fn cutoff(&self, kth: f32) -> f32 {
+        if kth == f32::INFINITY || self.slack == f32::INFINITY {
+            return f32::INFINITY;
+        }
+        match self.metric {
+            DistanceType::Dot => kth,
+            _ => self.slack * (kth.max(0.0) / self.scale).sqrt(),
+        }
+    }
+
+    fn reach_of_centroid(&self, distance: f32, geometry: &Geometry, query_norm: f32) -> f32 {
+        match self.metric {
+            DistanceType::Dot if self.slack == f32::INFINITY => distance,
+            DistanceType::Dot => distance - self.slack * query_norm * geometry.radius,
+            _ => (distance.max(0.0).sqrt() - geometry.radius).max(0.0),
+        }
+    }
+}
+
+/// The partitions of all segments, nearest reach first, sorted only as far as they are asked for.
+pub struct Frontier {
+    rule: Rule,
+    segments: Vec<Arc<Segment>>,
+    /// Of each segment: its centroid nearest to the query, and the distance to it.
+    nearest: Vec<(u32, f32)>,
+    sorted: Vec<Probe>,
+    at: usize,
+    rest: Vec<Probe>,
+}
+
+impl Frontier {
+    /// `segments` whose flag in `skip` is set hold no row that may be returned. `query` is normalised for cosine.
+    pub fn new(rule: Rule, segments: &[Arc<Segment>], skip: &[bool], query: &[f32]) -> Self {
+        let norm = if rule.metric == DistanceType::Dot { dot_f32(query, query).sqrt() } else { 0.0 };
+        let total = segments.iter().map(|s| s.index.total_partitions()).sum();
+        let mut rest = Vec::with_capacity(total);
+        let mut nearest = Vec::with_capacity(segments.len());
+        let mut distances = Vec::new();
+        for (at, segment) in segments.iter().enumerate() {
+            let mut best = (0, f32::INFINITY);
+            if let Some(geometry) = segment.geometry.as_ref().filter(|_| !skip[at]) {
+                distances.clear();
+                distances.resize(geometry.centroids.len() / geometry.dim, 0.0);
+                match rule.metric {
+                    DistanceType::Dot => {
+                        dot_distance_batch_into(query, &geometry.centroids, geometry.dim, &mut distances)
+                    }
+                    _ => l2_distance_batch_into(query, &geometry.centroids, geometry.dim, &mut distances),
+                }
+                for (partition, distance) in distances.iter().copied().enumerate() {
+                    if distance < best.1 {
+                        best = (partition as u32, distance);
+                    }
+                    if geometry.lengths.get(partition).is_some_and(|rows| *rows == 0) {
+                        continue;
+                    }
+                    rest.push(Probe {
+                        segment: at as u32,
+                        partition: partition as u32,
+                        centroid_distance: distance,
+                        reach: rule.reach_of_centroid(distance, geometry, norm),
+                    });
+                }
+            }
+            nearest.push(best);
+        }
+        Self {
+            rule,
+            segments: segments.to_vec(),
+            nearest,
+            sorted: Vec::new(),
+            at: 0,
+            rest,
+        }
+    }
+
+    pub fn ranked(&self) -> usize {
+        self.rest.len() + self.sorted.len()
+    }
+
+    fn boundary(&self, probe: &Probe) -> f32 {
+        let (nearest, distance) = self.nearest[probe.segment as usize];
+        if self.rule.metric == DistanceType::Dot || nearest == probe.partition {
+            return f32::NEG_INFINITY;
+        }
+        let Some(geometry) = &self.segments[probe.segment as usize].geometry else {
+            return f32::NEG_INFINITY;
+        };
+        let centroid = |p: u32| &geometry.centroids[p as usize * geometry.dim..][..geometry.dim];
+        let apart = l2_f32(centroid(probe.partition), centroid(nearest)).sqrt();
+        if apart <= f32::MIN_POSITIVE {
+            return f32::NEG_INFINITY;
+        }
+        (probe.centroid_distance - distance) / (2.0 * apart)
+    }
+
+    fn refill(&mut self) {
+        let by_reach = |a: &Probe, b: &Probe| {
+            a.reach
+                .total_cmp(&b.reach)
+                .then(a.centroid_distance.total_cmp(&b.centroid_distance))
+        };
+        // Each time twice as many: a search that goes on tends to go on.
+        let wanted = CHUNK.max(self.sorted.len() * 2).min(self.rest.len());
+        if wanted < self.rest.len() {
+            self.rest.select_nth_unstable_by(wanted, by_reach);
+        }
+        let tail = self.rest.split_off(wanted);
+        let mut chunk = std::mem::replace(&mut self.rest, tail);
+        for probe in &mut chunk {
+            probe.reach = probe.reach.max(self.boundary(probe));
+        }
+        chunk.extend_from_slice(&self.sorted[self.at..]);
+        chunk.sort_unstable_by(by_reach);
+        self.sorted = chunk;
+        self.at = 0;
+    }
+
+    /// The next partition worth reading while the k-th distance is `kth`; None when there is none.
+    pub fn next(&mut self, kth: f32) -> Option<Probe> {
+        let cutoff = self.rule.cutoff(kth);
+        loop {
+            match self.sorted.get(self.at) {
+                Some(probe) if probe.reach <= cutoff => {
+                    self.at += 1;
+                    return Some(*probe);
+                }
+                _ if self.rest.is_empty() => return None,
+                // What is not sorted yet may reach less far than what is: the boundary only raises a reach.
+                _ if self.sorted.get(self.at).is_some()
+                    && self.rest.iter().all(|p| p.reach > cutoff) =>
+                {
+                    return None;
+                }
+                _ => self.refill(),
+            }
+        }
+    }
+
+    /// The partition that the query lies nearest to: queries that share it share memory too.
+    pub fn home(&self) -> (u32, u32) {
+        self.nearest
+            .iter()
+            .enumerate()
+            .min_by(|a, b| a.1.1.total_cmp(&b.1.1))
+            .map_or((0, 0), |(segment, (partition, _))| (segment as u32, *partition))
+    }
+}

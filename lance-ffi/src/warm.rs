@@ -1,0 +1,338 @@
+//! What searches of one version share: opened segments with their centroids and masks, and the rows of filters.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float16Type, Float32Type, Float64Type, UInt64Type};
+use arrow_array::{Array, FixedSizeListArray};
+use arrow_schema::DataType;
+use async_trait::async_trait;
+use futures::TryStreamExt;
+use lance::Dataset;
+use lance::index::DatasetIndexInternalExt;
+use lance::index::prefilter::DatasetPreFilter;
+use lance_index::prefilter::PreFilter;
+use lance_index::vector::VectorIndex;
+use lance_index::vector::quantizer::QuantizationType;
+use lance_index::vector::v3::subindex::SubIndexType;
+use lance_linalg::distance::DistanceType;
+use lance_select::{RowAddrMask, RowAddrTreeMap};
+use lance_table::format::IndexMetadata;
+use parking_lot::Mutex;
+use tokio::sync::OnceCell;
+use uuid::Uuid;
+
+use crate::dataset::Handle;
+use crate::error::{Error, Result};
+use crate::metrics::Counters;
+
+/// Masks of filters kept per dataset. A filter that matches a million scattered rows takes about 2 MiB.
+const FILTER_BYTES: usize = 256 << 20;
+
+/// The default sample of Lance's k-means: the loss that it stores is the sum over this many rows a partition.
+const TRAINING_ROWS_PER_PARTITION: u64 = 256;
+
+/// Where the cells of a segment lie: what probing over several segments is decided by.
+pub struct Geometry {
+    pub dim: usize,
+    /// partitions x dim
+    pub centroids: Vec<f32>,
+    /// Root mean square distance of rows to their centroid, over the segment.
+    pub radius: f32,
+    pub lengths: Vec<u32>,
+}
+
+pub struct Segment {
+    pub meta: IndexMetadata,
+    pub index: Arc<dyn VectorIndex>,
+    pub metric: DistanceType,
+    pub sub_index: SubIndexType,
+    pub quantization: QuantizationType,
+    /// Rows that are live and owned by this segment; None where that is every row of its file.
+    pub owned: Option<Arc<RowAddrMask>>,
+    pub geometry: Option<Geometry>,
+    /// Of each partition, whether `owned` keeps all of its rows: proving it costs as much as searching it.
+    verdicts: Arc<[AtomicU8]>,
+}
+
+const UNKNOWN: u8 = 0;
+const ALL_OWNED: u8 = 1;
+const SOME_NOT: u8 = 2;
+
+type Cell<T> = Arc<OnceCell<Arc<T>>>;
+
+#[derive(Default)]
+struct Filter {
+    rows: OnceCell<Arc<RowAddrMask>>,
+    by_segment: Mutex<HashMap<Uuid, Arc<RowAddrMask>>>,
+    used: AtomicU64,
+    bytes: AtomicU64,
+}
+
+#[derive(Default)]
+pub struct Warm {
+    segments: Mutex<HashMap<Uuid, Cell<Segment>>>,
+    filters: Mutex<HashMap<String, Arc<Filter>>>,
+    clock: AtomicU64,
+}
+
+fn as_f32(centroids: &FixedSizeListArray) -> Option<Vec<f32>> {
+    let values = centroids.values();
+    Some(match values.data_type() {
+        DataType::Float32 => values.as_primitive::<Float32Type>().values().to_vec(),
+        DataType::Float16 => values
+            .as_primitive::<Float16Type>()
+            .values()
+            .iter()
+            .map(|v| v.to_f32())
+            .collect(),
+        DataType::Float64 => values
+            .as_primitive::<Float64Type>()
+            .values()
+            .iter()
+            .map(|v| *v as f32)
+            .collect(),
+        _ => return None,
+    })
+}
+
+fn geometry(index: &dyn VectorIndex) -> Option<Geometry> {
+    let model = index.ivf_model();
+    let list = model.centroids_array()?;
+    let dim = list.value_length() as usize;
+    let centroids = as_f32(list)?;
+    if dim == 0 || centroids.is_empty() || centroids.iter().any(|v| !v.is_finite()) {
+        return None;
+    }
+    let partitions = centroids.len() / dim;
+    // The model counts the rows of the sub-index, which a flat one has none of; the index counts those it stores.
+    let lengths: Vec<u32> = (0..partitions).map(|p| index.partition_size(p) as u32).collect();
+    let rows: u64 = lengths.iter().map(|n| *n as u64).sum();
+    let sample = rows.min(partitions as u64 * TRAINING_ROWS_PER_PARTITION).max(1);
+    let radius = (model.loss()? / sample as f64).sqrt() as f32;
+    (radius.is_finite() && radius >= 0.0).then(|| Geometry {
+        dim,
+        centroids,
+        radius,
+        lengths,
+    })
+}
+
+async fn open_segment(dataset: &Arc<Dataset>, column: &str, meta: &IndexMetadata, counters: &Counters) -> Result<Segment> {
+    let index = dataset.open_vector_index(column, &meta.uuid, counters).await?;
+    let owned = match &meta.fragment_bitmap {
+        Some(owned) => {
+            match DatasetPreFilter::create_restricted_deletion_mask(dataset.clone(), owned.clone()) {
+                Some(mask) => Some(mask.await?),
+                None => None,
+            }
+        }
+        None => None,
+    };
+    let (sub_index, quantization) = index.sub_index_type();
+    let verdicts = (0..index.total_partitions())
+        .map(|_| AtomicU8::new(UNKNOWN))
+        .collect();
+    Ok(Segment {
+        meta: meta.clone(),
+        metric: index.metric_type(),
+        geometry: geometry(index.as_ref()),
+        sub_index,
+        quantization,
+        owned,
+        verdicts,
+        index,
+    })
+}
+
+async fn filter_rows(dataset: &Arc<Dataset>, filter: &str) -> Result<RowAddrMask> {
+    let mut scan = dataset.scan();
+    scan.filter(filter)?;
+    scan.empty_project()?;
+    scan.with_row_id();
+    scan.scan_in_order(false);
+    let mut batches = scan.try_into_stream().await?;
+    let mut rows = RowAddrTreeMap::new();
+    while let Some(batch) = batches.try_next().await? {
+        let ids = batch
+            .column_by_name(lance_core::ROW_ID)
+            .ok_or_else(|| Error::internal("the filter's scan gave no row ids"))?;
+        rows.extend(ids.as_primitive::<UInt64Type>().values().iter().copied());
+    }
+    Ok(RowAddrMask::from_allowed(rows))
+}
+
+fn bytes_of(mask: &RowAddrMask) -> usize {
+    match mask {
+        RowAddrMask::AllowList(rows) | RowAddrMask::BlockList(rows) => rows.serialized_size(),
+    }
+}
+
+impl Warm {
+    pub async fn segment(
+        &self,
+        handle: &Handle,
+        column: &str,
+        meta: &IndexMetadata,
+        counters: &Counters,
+    ) -> Result<Arc<Segment>> {
+        let cell = self.segments.lock().entry(meta.uuid).or_default().clone();
+        if let Some(segment) = cell.get() {
+            Counters::add(&counters.hits, 1);
+            return Ok(segment.clone());
+        }
+        cell.get_or_try_init(|| async {
+            open_segment(&handle.dataset, column, meta, counters).await.map(Arc::new)
+        })
+        .await
+        .cloned()
+    }
+
+    /// The rows that `filter` keeps, and of them the ones of a segment.
+    pub async fn filter(&self, handle: &Handle, filter: &str, counters: &Counters) -> Result<Arc<FilterRows>> {
+        let entry = self.filters.lock().entry(filter.to_string()).or_default().clone();
+        entry
+            .used
+            .store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        let warm = entry.rows.initialized();
+        let rows = entry
+            .rows
+            .get_or_try_init(|| async { filter_rows(&handle.dataset, filter).await.map(Arc::new) })
+            .await?
+            .clone();
+        if warm {
+            Counters::add(&counters.hits, 1);
+        } else {
+            Counters::add(&counters.misses, 1);
+            entry.bytes.fetch_add(bytes_of(&rows) as u64, Ordering::Relaxed);
+            self.evict();
+        }
+        Ok(Arc::new(FilterRows { rows, entry }))
+    }
+
+    fn evict(&self) {
+        let mut filters = self.filters.lock();
+        let size = |f: &Filter| f.bytes.load(Ordering::Relaxed) as usize;
+        let mut total: usize = filters.values().map(|f| size(f)).sum();
+        while total > FILTER_BYTES && filters.len() > 1 {
+            let oldest = filters
+                .iter()
+                .min_by_key(|(_, f)| f.used.load(Ordering::Relaxed))
+                .map(|(key, f)| (key.clone(), size(f)));
+            let Some((key, bytes)) = oldest else { return };
+            filters.remove(&key);
+            total -= bytes;
+        }
+    }
+}
+
+pub struct FilterRows {
+    pub rows: Arc<RowAddrMask>,
+    entry: Arc<Filter>,
+}
+
+impl FilterRows {
+    fn within(&self, segment: &Segment) -> Arc<RowAddrMask> {
+        let Some(owned) = &segment.owned else {
+            return self.rows.clone();
+        };
+        let mut by_segment = self.entry.by_segment.lock();
+        by_segment
+            .entry(segment.meta.uuid)
+            .or_insert_with(|| {
+                let mask = self.rows.as_ref().clone() & owned.as_ref().clone();
+                self.entry.bytes.fetch_add(bytes_of(&mask) as u64, Ordering::Relaxed);
+                Arc::new(mask)
+            })
+            .clone()
+    }
+}
+
+/// Which rows of a segment a search may return.
+#[derive(Clone)]
+pub enum Rows {
+    All,
+    Owned(Arc<RowAddrMask>),
+    Filtered(Arc<RowAddrMask>),
+}
+
+impl Rows {
+    pub fn of(segment: &Segment, filter: Option<&FilterRows>) -> Self {
+        match (filter, &segment.owned) {
+            (Some(filter), _) => Self::Filtered(filter.within(segment)),
+            (None, Some(owned)) => Self::Owned(owned.clone()),
+            (None, None) => Self::All,
+        }
+    }
+
+    /// How many rows may be returned at most, where that is known.
+    pub fn max_len(&self) -> Option<u64> {
+        match self {
+            Self::All => None,
+            Self::Owned(mask) | Self::Filtered(mask) => mask.max_len(),
+        }
+    }
+
+    pub fn prefilter(&self, segment: &Segment, partition: u32) -> Arc<dyn PreFilter> {
+        match self {
+            Self::All => Arc::new(lance_index::prefilter::NoFilter),
+            Self::Filtered(mask) => Arc::new(MaskFilter {
+                mask: mask.clone(),
+                verdict: None,
+            }),
+            Self::Owned(mask) => {
+                let verdict = segment.verdicts.get(partition as usize);
+                match verdict.map(|v| v.load(Ordering::Relaxed)) {
+                    Some(ALL_OWNED) => Arc::new(lance_index::prefilter::NoFilter),
+                    Some(UNKNOWN) => Arc::new(MaskFilter {
+                        mask: mask.clone(),
+                        verdict: Some((segment.verdicts.clone(), partition as usize)),
+                    }),
+                    _ => Arc::new(MaskFilter {
+                        mask: mask.clone(),
+                        verdict: None,
+                    }),
+                }
+            }
+        }
+    }
+}
+
+struct MaskFilter {
+    mask: Arc<RowAddrMask>,
+    verdict: Option<(Arc<[AtomicU8]>, usize)>,
+}
+
+#[async_trait]
+impl PreFilter for MaskFilter {
+    async fn wait_for_ready(&self) -> lance_core::Result<()> {
+        Ok(())
+    }
+
+    fn is_empty(&self) -> bool {
+        false
+    }
+
+    fn needs_partition_row_ids(&self) -> bool {
+        self.verdict.is_some()
+    }
+
+    fn is_empty_for(&self, rows: &RowAddrTreeMap) -> bool {
+        let Some((verdicts, partition)) = &self.verdict else {
+            return false;
+        };
+        let all = self.mask.selects_all(rows);
+        verdicts[*partition].store(if all { ALL_OWNED } else { SOME_NOT }, Ordering::Relaxed);
+        all
+    }
+
+    fn mask(&self) -> Arc<RowAddrMask> {
+        self.mask.clone()
+    }
+
+    fn filter_row_ids<'a>(&self, row_ids: Box<dyn Iterator<Item = &'a u64> + 'a>) -> Vec<u64> {
+        self.mask.selected_indices(row_ids)
+    }
+}
