@@ -194,8 +194,7 @@ impl LanceFfiSlice {
     /// As `bytes`.
     pub unsafe fn text<'a>(self, what: &str) -> Result<&'a str> {
         // SAFETY: as the caller vouches.
-        std::str::from_utf8(unsafe { self.bytes() })
-            .map_err(|e| Error::invalid(format!("{what} is not UTF-8: {e}")))
+        std::str::from_utf8(unsafe { self.bytes() }).map_err(|e| Error::invalid(format!("{what} is not UTF-8: {e}")))
     }
 }
 

@@ -26,7 +26,8 @@ use crate::warm::Warm;
 const DEFAULT_INDEX_CACHE_BYTES: usize = 6 << 30;
 const DEFAULT_METADATA_CACHE_BYTES: usize = 1 << 30;
 
-#[derive(Debug, Deserialize)]
+/// Not `Debug`: storage options hold credentials.
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OpenRequest {
     #[serde(default)]
@@ -110,7 +111,7 @@ pub async fn open(request: OpenRequest) -> Result<Handle> {
     let dataset = match wanted.load().await {
         Ok(dataset) => dataset,
         Err(error) => {
-            let error = Error::from(error);
+            let error = namespace::from_lance(error);
             let Some(pinned) = pinned.filter(|_| error.code == NOT_FOUND) else {
                 return Err(error);
             };
@@ -305,13 +306,12 @@ impl Handle {
                 .iter()
                 .map(|at| distinct.binary_search(&pairs[*at].1).ok().map(|i| i as u32))
                 .collect();
-            let subset = if positions.len() == distinct.len()
-                && rows.values().iter().enumerate().all(|(i, r)| i as u32 == *r)
-            {
-                stored.clone()
-            } else {
-                arrow_take(stored.as_ref(), &rows, None)?
-            };
+            let subset =
+                if positions.len() == distinct.len() && rows.values().iter().enumerate().all(|(i, r)| i as u32 == *r) {
+                    stored.clone()
+                } else {
+                    arrow_take(stored.as_ref(), &rows, None)?
+                };
             let distances = exact_distances(&vectors.query(query as usize)?, &subset, metric)?;
             for (at, distance) in positions.into_iter().zip(distances) {
                 out[at] = distance;
@@ -337,9 +337,7 @@ fn exact_distances(query: &ArrayRef, stored: &ArrayRef, metric: DistanceType) ->
         }
         DataType::List(_) => multivec_distance(query.as_ref(), stored.as_list(), metric)?,
         other => {
-            return Err(Error::internal(format!(
-                "vectors came back as {other}, not as a list"
-            )));
+            return Err(Error::internal(format!("vectors came back as {other}, not as a list")));
         }
     };
     for (at, distance) in distances.iter_mut().enumerate() {

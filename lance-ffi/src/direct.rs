@@ -9,9 +9,9 @@ use std::time::Instant;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float16Type, Float32Type, Float64Type, UInt64Type};
-use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_array::{Array, ArrayRef, Float32Array, RecordBatch, UInt32Array};
 use arrow_schema::DataType;
-use futures::stream::{FuturesUnordered, StreamExt};
+use futures::stream::{FuturesUnordered, StreamExt, TryStreamExt};
 use lance_index::vector::pretransform::PreTransformIndex;
 use lance_index::vector::quantizer::QuantizationType;
 use lance_index::vector::{PreparedPartitionSearchHandle, Query};
@@ -55,7 +55,12 @@ fn probing(request: &Request) -> std::result::Result<Probing, String> {
             effort: request.search_effort.unwrap_or(0.5) as f32,
         });
     }
-    match (request.nprobes, request.min_nprobes, request.max_nprobes, request.search_effort) {
+    match (
+        request.nprobes,
+        request.min_nprobes,
+        request.max_nprobes,
+        request.search_effort,
+    ) {
         (Some(n), min, max, None) if min.is_none_or(|m| m == n) && max.is_none_or(|m| m == n) => {
             Ok(Probing::Fixed { nprobes: n })
         }
@@ -99,7 +104,9 @@ pub async fn plan(
         .iter()
         .any(|i| i.name == lance_index::frag_reuse::FRAG_REUSE_INDEX_NAME)
     {
-        return Ok(Err(vec!["rows were moved by a compaction that deferred remapping the index".into()]));
+        return Ok(Err(vec![
+            "rows were moved by a compaction that deferred remapping the index".into(),
+        ]));
     }
     let mut chosen: Vec<&IndexMetadata> = Vec::with_capacity(request.segments.len());
     for id in &request.segments {
@@ -125,7 +132,10 @@ pub async fn plan(
     let mut covered = RoaringBitmap::new();
     for meta in &chosen {
         let Some(bitmap) = &meta.fragment_bitmap else {
-            return Ok(Err(vec![format!("segment {} does not say which fragments it covers", meta.uuid)]));
+            return Ok(Err(vec![format!(
+                "segment {} does not say which fragments it covers",
+                meta.uuid
+            )]));
         };
         let live = bitmap & handle.dataset.fragment_bitmap().as_ref();
         if !live.is_disjoint(&covered) {
@@ -174,14 +184,16 @@ pub async fn plan(
         } else if matches!(probing, Ok(Probing::Shared { .. }))
             && segment.geometry.as_ref().is_none_or(|g| g.dim != column.dim)
         {
-            reasons.push(format!("segment {id} does not say how far its rows lie from their centroids"));
+            reasons.push(format!(
+                "segment {id} does not say how far its rows lie from their centroids"
+            ));
         }
     }
     match probing {
         Ok(probing) if reasons.is_empty() => {
-            let exact = segments.iter().all(|s| {
-                matches!(s.quantization, QuantizationType::Flat | QuantizationType::FlatBin)
-            });
+            let exact = segments
+                .iter()
+                .all(|s| matches!(s.quantization, QuantizationType::Flat | QuantizationType::FlatBin));
             Ok(Ok(Plan {
                 segments,
                 metric,
@@ -247,6 +259,12 @@ enum Sequence {
     Frontier(Frontier),
     /// Every one of these, whatever is found.
     List(std::vec::IntoIter<Probe>),
+}
+
+/// A partition in memory.
+enum Loaded {
+    Prepared(PreparedPartitionSearchHandle),
+    Scored(Vec<RecordBatch>),
 }
 
 /// One query on its way.
@@ -375,26 +393,100 @@ impl Search {
         }
     }
 
-    async fn prepare(&self, run: &Run, probe: Probe) -> Result<(Probe, PreparedPartitionSearchHandle)> {
+    async fn prepare(&self, run: &Run, probe: Probe) -> Result<(Probe, Loaded)> {
         let segment = &self.plan.segments[probe.segment as usize];
         let mut query = run.base.clone();
         query.dist_q_c = probe.centroid_distance;
         let filter = self.rows[probe.segment as usize].prefilter(segment, probe.partition);
+        if segment.quantization == QuantizationType::Rabit && !filter.is_empty() {
+            // Filtered rows of RQ are estimated with another rounding one by one than in Lance's own search.
+            let batches = segment
+                .index
+                .clone()
+                .search_partitions(
+                    query,
+                    Arc::new(UInt32Array::from(vec![probe.partition])),
+                    Arc::new(Float32Array::from(vec![probe.centroid_distance])),
+                    0,
+                    1,
+                    filter,
+                    None,
+                    self.call.counters.clone(),
+                )
+                .await?
+                .try_collect()
+                .await?;
+            return Ok((probe, Loaded::Scored(batches)));
+        }
         let prepared = segment
             .index
             .prepare_partition_search(probe.partition as usize, &query, filter, self.call.counters.as_ref())
             .await?;
-        Ok((probe, prepared))
+        Ok((probe, Loaded::Prepared(prepared)))
     }
 
-    fn score(&self, run: &Run, probe: Probe, prepared: PreparedPartitionSearchHandle) -> Result<()> {
-        let segment = &self.plan.segments[probe.segment as usize];
-        let batch = segment
+    /// Some queries against one segment, through Lance's batch search.
+    async fn share(&self, runs: &[Run], probes: &[Vec<Probe>], at: usize) -> Result<()> {
+        let segment = &self.plan.segments[at];
+        let mut partitions = Vec::with_capacity(runs.len());
+        let mut distances = Vec::with_capacity(runs.len());
+        let mut read = RoaringBitmap::new();
+        for list in probes {
+            let mine = || list.iter().filter(|probe| probe.segment as usize == at);
+            partitions.push(Arc::new(UInt32Array::from_iter_values(mine().map(|p| p.partition))));
+            distances.push(Arc::new(Float32Array::from_iter_values(
+                mine().map(|p| p.centroid_distance),
+            )));
+            read.extend(mine().map(|p| p.partition));
+        }
+        if read.is_empty() {
+            return Ok(());
+        }
+        if matches!(self.rows[at], Rows::Owned(_)) {
+            // Loading a partition decides whether its rows need checking one by one.
+            for partition in segment.undecided(&read) {
+                self.prepare(&runs[0], Probe::listed(at as u32, partition, 0.0)).await?;
+            }
+        }
+        let read: Vec<u32> = read.into_iter().collect();
+        let filter = self.rows[at].prefilter_of(segment, &read);
+        let mut query = runs[0].base.clone();
+        let keys: Vec<&dyn Array> = runs.iter().map(|run| run.base.key.as_ref()).collect();
+        query.key = arrow::compute::concat(&keys)?;
+        let batches = segment
             .index
-            .search_prepared_partition(prepared, self.call.counters.as_ref())?;
+            .clone()
+            .search_partitions_batch(query, partitions, distances, filter, self.call.counters.clone())
+            .await?;
+        if batches.len() != runs.len() {
+            return Err(Error::internal(format!(
+                "{} queries were searched at once and {} answered",
+                runs.len(),
+                batches.len()
+            )));
+        }
+        for ((run, batch), list) in runs.iter().zip(&batches).zip(probes) {
+            let searched = list.iter().filter(|probe| probe.segment as usize == at).count();
+            Counters::add(&self.call.counters.partitions, searched);
+            run.touched.lock().insert(at as u32);
+            run.merge(batch)?;
+        }
+        Ok(())
+    }
+
+    fn score(&self, run: &Run, probe: Probe, loaded: Loaded) -> Result<()> {
         Counters::add(&self.call.counters.partitions, 1);
         run.touched.lock().insert(probe.segment);
-        run.merge(&batch)
+        match loaded {
+            Loaded::Scored(batches) => batches.iter().try_for_each(|batch| run.merge(batch)),
+            Loaded::Prepared(prepared) => {
+                let segment = &self.plan.segments[probe.segment as usize];
+                let batch = segment
+                    .index
+                    .search_prepared_partition(prepared, self.call.counters.as_ref())?;
+                run.merge(&batch)
+            }
+        }
     }
 
     /// Reads partitions of one query until none is worth it. Several may do so for one query at a time.
@@ -512,7 +604,11 @@ async fn search(handle: &Arc<Handle>, plan: Arc<Plan>, request: &Arc<Request>, c
         call: call.clone(),
     });
     let started = Instant::now();
-    let threads = if request.threads == 0 { cores() } else { request.threads.min(cores()) };
+    let threads = if request.threads == 0 {
+        cores()
+    } else {
+        request.threads.min(cores())
+    };
     let neighbors = if request.vectors.queries == 1 {
         one(&search, threads).await?
     } else {
@@ -572,10 +668,17 @@ async fn block(search: &Arc<Search>, threads: usize, first: usize, last: usize) 
     })
     .await?;
     let runs: Arc<Vec<Run>> = Arc::new(ranked.iter().filter_map(|run| run.lock().take()).collect());
-    if matches!(search.plan.probing, Probing::Fixed { .. }) {
-        by_partition(search, threads, &runs).await?;
-    } else {
+    if matches!(search.plan.probing, Probing::Shared { .. }) {
         by_query(search, threads, &runs).await?;
+    } else if search
+        .plan
+        .segments
+        .iter()
+        .all(|s| s.index.supports_batch_partition_search())
+    {
+        by_segment(search, threads, &runs).await?;
+    } else {
+        by_partition(search, threads, &runs).await?;
     }
     Ok(runs.iter().map(|run| run.finish(&search.call.counters)).collect())
 }
@@ -594,6 +697,40 @@ async fn by_query(search: &Arc<Search>, threads: usize, runs: &Arc<Vec<Run>>) ->
         async move {
             while let Some(at) = dispenser.take(near.len()) {
                 search.work(&runs[near[at]]).await?;
+            }
+            Ok(())
+        }
+    })
+    .await
+}
+
+/// Segments whose partitions take several queries at once: each is read once for a share of the queries. The shares are
+/// many enough to keep all threads busy.
+async fn by_segment(search: &Arc<Search>, threads: usize, runs: &Arc<Vec<Run>>) -> Result<()> {
+    let segments = search.plan.segments.len();
+    let shares = (2 * threads).div_ceil(segments).min(runs.len());
+    let width = runs.len().div_ceil(shares);
+    let probes: Arc<Vec<Vec<Probe>>> = Arc::new(
+        runs.iter()
+            .map(|run| match &mut *run.order.lock() {
+                Sequence::List(list) => list.collect(),
+                Sequence::Frontier(_) => Vec::new(),
+            })
+            .collect(),
+    );
+    let units = segments * shares;
+    let dispenser = Arc::new(Dispenser::default());
+    on_threads(threads, &search.call, || {
+        let (search, runs, probes, dispenser) = (search.clone(), runs.clone(), probes.clone(), dispenser.clone());
+        async move {
+            while let Some(unit) = dispenser.take(units) {
+                search.alive()?;
+                let (segment, share) = (unit % segments, unit / segments);
+                let from = share * width;
+                let to = (from + width).min(runs.len());
+                if from < to {
+                    search.share(&runs[from..to], &probes[from..to], segment).await?;
+                }
             }
             Ok(())
         }

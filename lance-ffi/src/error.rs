@@ -2,18 +2,12 @@
 
 use std::fmt;
 
-pub const OK: i32 = 0;
-pub const INVALID_ARGUMENT: i32 = 1;
-pub const NOT_FOUND: i32 = 2;
-pub const VERSION_GONE: i32 = 3;
-pub const CONFLICT: i32 = 4;
-pub const IO: i32 = 5;
-pub const CORRUPT: i32 = 6;
-pub const UNSUPPORTED: i32 = 7;
-pub const CANCELLED: i32 = 8;
-pub const PANIC: i32 = 9;
-pub const INTERNAL: i32 = 10;
-pub const ALREADY_EXISTS: i32 = 11;
+pub use crate::abi::{
+    LANCE_FFI_ALREADY_EXISTS as ALREADY_EXISTS, LANCE_FFI_CANCELLED as CANCELLED, LANCE_FFI_CONFLICT as CONFLICT,
+    LANCE_FFI_CORRUPT as CORRUPT, LANCE_FFI_INTERNAL as INTERNAL, LANCE_FFI_INVALID_ARGUMENT as INVALID_ARGUMENT,
+    LANCE_FFI_IO as IO, LANCE_FFI_NOT_FOUND as NOT_FOUND, LANCE_FFI_OK as OK, LANCE_FFI_PANIC as PANIC,
+    LANCE_FFI_UNSUPPORTED as UNSUPPORTED, LANCE_FFI_VERSION_GONE as VERSION_GONE,
+};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
@@ -64,8 +58,7 @@ impl std::error::Error for Error {}
 fn without_location(message: String) -> String {
     match message.rfind(", ") {
         Some(at)
-            if message[at..].contains(".rs:")
-                && !message[at + 2..].trim_start_matches("location: ").contains(' ') =>
+            if message[at..].contains(".rs:") && !message[at + 2..].trim_start_matches("location: ").contains(' ') =>
         {
             message[..at].to_string()
         }
@@ -75,8 +68,9 @@ fn without_location(message: String) -> String {
 
 fn code_of(error: &lance::Error) -> i32 {
     use lance::Error as E;
-    match error {
+    match error.find_root() {
         E::InvalidInput { .. }
+        | E::FieldNotFound { .. }
         | E::SchemaMismatch { .. }
         | E::Schema { .. }
         | E::InvalidTableLocation { .. }
@@ -85,7 +79,8 @@ fn code_of(error: &lance::Error) -> i32 {
         E::DatasetNotFound { .. }
         | E::NotFound { .. }
         | E::IndexNotFound { .. }
-        | E::RefNotFound { .. } => NOT_FOUND,
+        | E::RefNotFound { .. }
+        | E::VersionNotFound { .. } => NOT_FOUND,
         E::CorruptFile { .. } => CORRUPT,
         E::NotSupported { .. } => UNSUPPORTED,
         E::CommitConflict { .. }
@@ -93,30 +88,28 @@ fn code_of(error: &lance::Error) -> i32 {
         | E::RetryableCommitConflict { .. }
         | E::TooMuchWriteContention { .. }
         | E::RefConflict { .. } => CONFLICT,
-        E::IO { source, .. } => source
-            .downcast_ref::<lance::Error>()
-            .map(code_of)
-            .unwrap_or_else(|| io_code(source.as_ref())),
-        E::Wrapped { error, .. } => error
-            .downcast_ref::<lance::Error>()
-            .map(code_of)
-            .unwrap_or(INTERNAL),
+        E::IO { source, .. } => nested_code(source.as_ref()).unwrap_or(IO),
+        E::Namespace { source, .. } => nested_code(source.as_ref()).unwrap_or(IO),
+        E::Wrapped { error, .. } => nested_code(error.as_ref()).unwrap_or(INTERNAL),
+        E::External { source } => nested_code(source.as_ref()).unwrap_or(INTERNAL),
+        E::Timeout { .. } => IO,
         _ => INTERNAL,
     }
 }
 
-fn io_code(source: &(dyn std::error::Error + 'static)) -> i32 {
+/// The code of the first error in the chain that tells one.
+fn nested_code(source: &(dyn std::error::Error + 'static)) -> Option<i32> {
     let mut next = Some(source);
     while let Some(error) = next {
         if let Some(object_store::Error::NotFound { .. }) = error.downcast_ref() {
-            return NOT_FOUND;
+            return Some(NOT_FOUND);
         }
         if let Some(lance) = error.downcast_ref::<lance::Error>() {
-            return code_of(lance);
+            return Some(code_of(lance));
         }
         next = error.source();
     }
-    IO
+    None
 }
 
 impl From<lance::Error> for Error {

@@ -401,12 +401,7 @@ pub unsafe extern "C" fn lance_ffi_dataset_column(
     }
 }
 
-unsafe fn give_candidates(
-    found: Found,
-    call: &Call,
-    started: Instant,
-    out: *mut LanceFfiCandidates,
-) -> Result<()> {
+unsafe fn give_candidates(found: Found, call: &Call, started: Instant, out: *mut LanceFfiCandidates) -> Result<()> {
     let len = found.neighbors.iter().map(Vec::len).sum();
     let mut query = Vec::with_capacity(len);
     let mut distance = Vec::with_capacity(len);
@@ -484,9 +479,7 @@ pub unsafe extern "C" fn lance_ffi_dataset_search(
                     metric,
                     path: Path::Scanner,
                 },
-                Route::Direct(plan) => {
-                    wait_here(direct::run(handle, plan, Arc::new(request), call.clone()))?
-                }
+                Route::Direct(plan) => wait_here(direct::run(handle, plan, Arc::new(request), call.clone()))?,
                 Route::Scanner => wait(
                     cancel.as_ref(),
                     search::run_scanner(handle, request, column, call.clone()),
@@ -635,7 +628,10 @@ pub unsafe extern "C" fn lance_ffi_dataset_prewarm(
         let result = guarded(|| {
             let handle = opened(dataset)?;
             let request: PrewarmRequest = parse(request.bytes())?;
-            wait(token(cancel).as_ref(), async move { prewarm::run(&handle, request).await })
+            wait(
+                token(cancel).as_ref(),
+                async move { prewarm::run(&handle, request).await },
+            )
         });
         report(result, error)
     }
@@ -898,7 +894,10 @@ pub unsafe extern "C" fn lance_ffi_writer_push(
         let result = guarded(|| {
             let writer = writing(writer)?;
             let bytes = ipc.bytes().to_vec();
-            wait(token(cancel).as_ref(), async move { writer.lock().await.push(&bytes).await })
+            wait(
+                token(cancel).as_ref(),
+                async move { writer.lock().await.push(&bytes).await },
+            )
         });
         report(result, error)
     }
@@ -919,7 +918,10 @@ pub unsafe extern "C" fn lance_ffi_writer_finish(
     unsafe {
         let result = guarded(|| {
             let writer = writing(writer)?;
-            let version = wait(token(cancel).as_ref(), async move { writer.lock().await.finish().await })?;
+            let version = wait(
+                token(cancel).as_ref(),
+                async move { writer.lock().await.finish().await },
+            )?;
             store(out_version, version)
         });
         report(result, error)
@@ -937,11 +939,13 @@ pub unsafe extern "C" fn lance_ffi_writer_free(writer: *mut LanceFfiWriter) {
     }
     // SAFETY: as the caller vouches.
     let owned = unsafe { Box::from_raw(writer) };
-    let _ = guarded(move || {
-        let _entered = crate::runtime::handle()?.enter();
-        drop(owned);
-        Ok(())
+    // Waits until the write has stopped: the caller may remove the files next.
+    let _ = guarded(move || match Arc::try_unwrap(owned.0) {
+        Ok(writer) => wait(None, async move {
+            writer.into_inner().discard().await;
+            Ok(())
+        }),
+        Err(_) => Ok(()),
     });
     returned();
 }
-

@@ -72,37 +72,38 @@ pub struct ScalarRequest {
     pub replace: Option<bool>,
 }
 
+/// Every one has an IVF on top.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    IvfFlat,
-    IvfPq,
-    IvfSq,
-    IvfRq,
-    IvfHnswFlat,
-    IvfHnswSq,
-    IvfHnswPq,
+    Flat,
+    Pq,
+    Sq,
+    Rq,
+    HnswFlat,
+    HnswSq,
+    HnswPq,
 }
 
 impl Kind {
     const ALL: [Self; 7] = [
-        Self::IvfFlat,
-        Self::IvfPq,
-        Self::IvfSq,
-        Self::IvfRq,
-        Self::IvfHnswFlat,
-        Self::IvfHnswSq,
-        Self::IvfHnswPq,
+        Self::Flat,
+        Self::Pq,
+        Self::Sq,
+        Self::Rq,
+        Self::HnswFlat,
+        Self::HnswSq,
+        Self::HnswPq,
     ];
 
     fn name(self) -> &'static str {
         match self {
-            Self::IvfFlat => "IVF_FLAT",
-            Self::IvfPq => "IVF_PQ",
-            Self::IvfSq => "IVF_SQ",
-            Self::IvfRq => "IVF_RQ",
-            Self::IvfHnswFlat => "IVF_HNSW_FLAT",
-            Self::IvfHnswSq => "IVF_HNSW_SQ",
-            Self::IvfHnswPq => "IVF_HNSW_PQ",
+            Self::Flat => "IVF_FLAT",
+            Self::Pq => "IVF_PQ",
+            Self::Sq => "IVF_SQ",
+            Self::Rq => "IVF_RQ",
+            Self::HnswFlat => "IVF_HNSW_FLAT",
+            Self::HnswSq => "IVF_HNSW_SQ",
+            Self::HnswPq => "IVF_HNSW_PQ",
         }
     }
 
@@ -119,15 +120,15 @@ impl Kind {
     }
 
     fn has_graph(self) -> bool {
-        matches!(self, Self::IvfHnswFlat | Self::IvfHnswSq | Self::IvfHnswPq)
+        matches!(self, Self::HnswFlat | Self::HnswSq | Self::HnswPq)
     }
 
     fn has_product_quantizer(self) -> bool {
-        matches!(self, Self::IvfPq | Self::IvfHnswPq)
+        matches!(self, Self::Pq | Self::HnswPq)
     }
 
     fn is_quantized(self) -> bool {
-        !matches!(self, Self::IvfFlat | Self::IvfHnswFlat)
+        !matches!(self, Self::Flat | Self::HnswFlat)
     }
 }
 
@@ -356,13 +357,13 @@ fn vector_params(request: &IndexRequest, column: &VectorColumn) -> Result<Vector
         }
     };
     Ok(match kind {
-        Kind::IvfFlat => VectorIndexParams::with_ivf_flat_params(metric, ivf),
-        Kind::IvfPq => VectorIndexParams::with_ivf_pq_params(metric, ivf, pq()?),
-        Kind::IvfSq => VectorIndexParams::with_ivf_sq_params(metric, ivf, sq()?),
-        Kind::IvfRq => VectorIndexParams::with_ivf_rq_params(metric, ivf, rq()?),
-        Kind::IvfHnswFlat => VectorIndexParams::ivf_hnsw(metric, ivf, hnsw()?),
-        Kind::IvfHnswSq => VectorIndexParams::with_ivf_hnsw_sq_params(metric, ivf, hnsw()?, sq()?),
-        Kind::IvfHnswPq => VectorIndexParams::with_ivf_hnsw_pq_params(metric, ivf, hnsw()?, pq()?),
+        Kind::Flat => VectorIndexParams::with_ivf_flat_params(metric, ivf),
+        Kind::Pq => VectorIndexParams::with_ivf_pq_params(metric, ivf, pq()?),
+        Kind::Sq => VectorIndexParams::with_ivf_sq_params(metric, ivf, sq()?),
+        Kind::Rq => VectorIndexParams::with_ivf_rq_params(metric, ivf, rq()?),
+        Kind::HnswFlat => VectorIndexParams::ivf_hnsw(metric, ivf, hnsw()?),
+        Kind::HnswSq => VectorIndexParams::with_ivf_hnsw_sq_params(metric, ivf, hnsw()?, sq()?),
+        Kind::HnswPq => VectorIndexParams::with_ivf_hnsw_pq_params(metric, ivf, hnsw()?, pq()?),
     })
 }
 

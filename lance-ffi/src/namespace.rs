@@ -216,6 +216,7 @@ mod tests {
     use super::*;
     use crate::write::fixtures::{batch, ipc};
     use crate::write::{Mode, WriteRequest, Writer};
+    use lance_namespace_impls::{RestAdapter, RestAdapterConfig};
 
     fn directory(root: &tempfile::TempDir, table: &str) -> NamespaceRequest {
         NamespaceRequest {
@@ -248,18 +249,47 @@ mod tests {
         dataset.count_rows(None).await.unwrap()
     }
 
-    #[tokio::test]
-    async fn a_directory_table_is_created_appended_to_and_overwritten() {
-        let root = tempfile::tempdir().unwrap();
-        let table = directory(&root, "vectors");
-        write(&table, Mode::Create, 10).await.unwrap();
-        assert_eq!(rows(&table).await, 10);
-        write(&table, Mode::Append, 5).await.unwrap();
-        assert_eq!(rows(&table).await, 15);
-        let refused = write(&table, Mode::Create, 1).await.unwrap_err();
+    async fn is_created_appended_to_and_overwritten(table: &NamespaceRequest) {
+        write(table, Mode::Create, 10).await.unwrap();
+        assert_eq!(rows(table).await, 10);
+        write(table, Mode::Append, 5).await.unwrap();
+        assert_eq!(rows(table).await, 15);
+        let refused = write(table, Mode::Create, 1).await.unwrap_err();
         assert_eq!(refused.code, error::ALREADY_EXISTS, "{refused}");
-        write(&table, Mode::Overwrite, 3).await.unwrap();
-        assert_eq!(rows(&table).await, 3);
+        write(table, Mode::Overwrite, 3).await.unwrap();
+        assert_eq!(rows(table).await, 3);
+    }
+
+    #[tokio::test]
+    async fn a_table_of_a_directory() {
+        let root = tempfile::tempdir().unwrap();
+        is_created_appended_to_and_overwritten(&directory(&root, "vectors")).await;
+    }
+
+    #[tokio::test]
+    async fn a_table_of_a_rest_service() {
+        let root = tempfile::tempdir().unwrap();
+        let server = RestAdapter::new(
+            connect(&directory(&root, "served")).await.unwrap(),
+            RestAdapterConfig {
+                port: 0,
+                ..Default::default()
+            },
+        )
+        .start()
+        .await
+        .unwrap();
+        let table = |name: &str| NamespaceRequest {
+            implementation: "rest".into(),
+            properties: Some(HashMap::from([(
+                "uri".to_string(),
+                format!("http://127.0.0.1:{}", server.port()),
+            )])),
+            table_id: vec![name.into()],
+        };
+        is_created_appended_to_and_overwritten(&table("vectors")).await;
+        let missing = open_builder(&table("nothing")).await.unwrap_err();
+        assert_eq!(missing.code, error::NOT_FOUND, "{missing}");
     }
 
     #[tokio::test]

@@ -7,7 +7,7 @@ use lance_table::format::IndexMetadata;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use crate::dataset::Handle;
+use crate::dataset::{ColumnInfo, Handle};
 use crate::error::{Error, Result};
 use crate::metrics::Counters;
 
@@ -17,7 +17,7 @@ const SEGMENTS_AT_A_TIME: usize = 4;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PrewarmRequest {
-    column: String,
+    column: Option<String>,
     index: Option<String>,
     #[serde(default)]
     segments: Vec<Uuid>,
@@ -28,7 +28,10 @@ pub struct PrewarmRequest {
 }
 
 pub async fn run(handle: &Arc<Handle>, request: PrewarmRequest) -> Result<()> {
-    let column = handle.column(&request.column)?;
+    let column = match &request.column {
+        Some(path) => handle.column(path)?,
+        None => indexed_column(handle, request.index.as_deref()).await?,
+    };
     let counters = Counters::default();
     let chosen: Vec<_> = handle
         .indices()
@@ -62,6 +65,17 @@ pub async fn run(handle: &Arc<Handle>, request: PrewarmRequest) -> Result<()> {
         handle.warm.filter(handle, filter, &counters).await?;
     }
     Ok(())
+}
+
+async fn indexed_column(handle: &Handle, index: Option<&str>) -> Result<ColumnInfo> {
+    let name = index.ok_or_else(|| Error::invalid("prewarming needs a column, an index name, or both"))?;
+    let indices = handle.indices().await?;
+    let field = indices
+        .iter()
+        .find(|meta| meta.name == name)
+        .and_then(|meta| meta.fields.first())
+        .ok_or_else(|| Error::not_found(format!("index {name:?} does not exist")))?;
+    handle.column(&handle.dataset.schema().field_path(*field)?)
 }
 
 async fn segment(

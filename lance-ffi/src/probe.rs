@@ -23,7 +23,7 @@ use lance_linalg::distance::DistanceType;
 use lance_linalg::distance::dot::{dot_distance_batch_into, dot_f32};
 use lance_linalg::distance::l2::{l2_distance_batch_into, l2_f32};
 
-use crate::warm::{Geometry, Segment};
+use crate::warm::Segment;
 
 /// Slack at search effort 0.5, calibrated in `bench/` on queries kept apart from those that judge it.
 const L2_SLACK: f32 = 0.7;
@@ -65,11 +65,23 @@ pub struct Rule {
 impl Rule {
     /// `effort` in [0, 1]: 0 reads the nearest partitions only, 0.5 is the calibrated default, 1 reads all.
     pub fn new(metric: DistanceType, exact_cosine: bool, effort: f32) -> Self {
-        let odds = if effort >= 1.0 { f32::INFINITY } else { effort / (1.0 - effort) };
-        let base = if metric == DistanceType::Dot { DOT_SLACK } else { L2_SLACK };
+        let odds = if effort >= 1.0 {
+            f32::INFINITY
+        } else {
+            effort / (1.0 - effort)
+        };
+        let base = if metric == DistanceType::Dot {
+            DOT_SLACK
+        } else {
+            L2_SLACK
+        };
         Self {
             metric,
-            scale: if metric == DistanceType::Cosine && exact_cosine { 0.5 } else { 1.0 },
+            scale: if metric == DistanceType::Cosine && exact_cosine {
+                0.5
+            } else {
+                1.0
+            },
             slack: base * odds,
         }
     }
@@ -85,11 +97,11 @@ impl Rule {
         }
     }
 
-    fn reach_of_centroid(&self, distance: f32, geometry: &Geometry, query_norm: f32) -> f32 {
+    fn reach_of_centroid(&self, distance: f32, radius: f32, query_norm: f32) -> f32 {
         match self.metric {
             DistanceType::Dot if self.slack == f32::INFINITY => distance,
-            DistanceType::Dot => distance - self.slack * query_norm * geometry.radius,
-            _ => (distance.max(0.0).sqrt() - geometry.radius).max(0.0),
+            DistanceType::Dot => distance - self.slack * query_norm * radius,
+            _ => (distance.max(0.0).sqrt() - radius).max(0.0),
         }
     }
 }
@@ -98,61 +110,96 @@ impl Rule {
 pub struct Frontier {
     rule: Rule,
     segments: Vec<Arc<Segment>>,
+    /// Where each segment's partitions begin in `distances` and `reaches`.
+    first: Vec<usize>,
     /// Of each segment: its centroid nearest to the query, and the distance to it.
     nearest: Vec<(u32, f32)>,
+    distances: Vec<f32>,
+    /// Bits of the reach, which order as the reach does: plain integers are compared many at a time.
+    reaches: Vec<u32>,
+    /// Partitions whose reach is at most this are in `sorted`, or were.
+    taken: Option<u32>,
     sorted: Vec<Probe>,
     at: usize,
-    rest: Vec<Probe>,
+    count: usize,
+    left: usize,
 }
+
+/// Maps floats to integers of the same order.
+fn ordered(value: f32) -> u32 {
+    let bits = value.to_bits();
+    if bits >> 31 == 0 { bits | 1 << 31 } else { !bits }
+}
+
+fn unordered(key: u32) -> f32 {
+    f32::from_bits(if key >> 31 == 1 { key & !(1 << 31) } else { !key })
+}
+
+/// No partition: skipped, or empty.
+const NONE: u32 = u32::MAX;
 
 impl Frontier {
     /// `segments` whose flag in `skip` is set hold no row that may be returned. `query` is normalised for cosine.
     pub fn new(rule: Rule, segments: &[Arc<Segment>], skip: &[bool], query: &[f32]) -> Self {
-        let norm = if rule.metric == DistanceType::Dot { dot_f32(query, query).sqrt() } else { 0.0 };
-        let total = segments.iter().map(|s| s.index.total_partitions()).sum();
-        let mut rest = Vec::with_capacity(total);
+        let norm = if rule.metric == DistanceType::Dot {
+            dot_f32(query, query).sqrt()
+        } else {
+            0.0
+        };
+        let total = segments
+            .iter()
+            .filter_map(|s| s.geometry.as_ref())
+            .map(|g| g.lengths.len())
+            .sum();
+        let mut distances = vec![0.0; total];
+        let mut reaches = Vec::with_capacity(total);
+        let mut first = Vec::with_capacity(segments.len());
         let mut nearest = Vec::with_capacity(segments.len());
-        let mut distances = Vec::new();
         for (at, segment) in segments.iter().enumerate() {
+            let from = reaches.len();
+            first.push(from);
             let mut best = (0, f32::INFINITY);
-            if let Some(geometry) = segment.geometry.as_ref().filter(|_| !skip[at]) {
-                distances.clear();
-                distances.resize(geometry.centroids.len() / geometry.dim, 0.0);
-                match rule.metric {
-                    DistanceType::Dot => {
-                        dot_distance_batch_into(query, &geometry.centroids, geometry.dim, &mut distances)
+            if let Some(geometry) = &segment.geometry {
+                let to = from + geometry.lengths.len();
+                if skip[at] {
+                    reaches.resize(to, NONE);
+                } else {
+                    let out = &mut distances[from..to];
+                    match rule.metric {
+                        DistanceType::Dot => dot_distance_batch_into(query, &geometry.centroids, geometry.dim, out),
+                        _ => l2_distance_batch_into(query, &geometry.centroids, geometry.dim, out),
                     }
-                    _ => l2_distance_batch_into(query, &geometry.centroids, geometry.dim, &mut distances),
-                }
-                for (partition, distance) in distances.iter().copied().enumerate() {
-                    if distance < best.1 {
-                        best = (partition as u32, distance);
+                    for (partition, distance) in out.iter().enumerate() {
+                        if *distance < best.1 {
+                            best = (partition as u32, *distance);
+                        }
                     }
-                    if geometry.lengths.get(partition).is_some_and(|rows| *rows == 0) {
-                        continue;
-                    }
-                    rest.push(Probe {
-                        segment: at as u32,
-                        partition: partition as u32,
-                        centroid_distance: distance,
-                        reach: rule.reach_of_centroid(distance, geometry, norm),
-                    });
+                    reaches.extend(out.iter().zip(&geometry.lengths).map(|(distance, rows)| {
+                        let reach = rule.reach_of_centroid(*distance, geometry.radius, norm);
+                        if *rows == 0 { NONE } else { ordered(reach) }
+                    }));
                 }
             }
             nearest.push(best);
         }
+        let count = reaches.iter().filter(|reach| **reach != NONE).count();
         Self {
             rule,
             segments: segments.to_vec(),
+            first,
             nearest,
+            distances,
+            reaches,
+            taken: None,
             sorted: Vec::new(),
             at: 0,
-            rest,
+            count,
+            left: count,
         }
     }
 
     pub fn ranked(&self) -> usize {
-        self.rest.len() + self.sorted.len()
+        self.count
     }
 
     fn boundary(&self, probe: &Probe) -> f32 {
@@ -171,24 +218,45 @@ impl Frontier {
         (probe.centroid_distance - distance) / (2.0 * apart)
     }
 
+    fn is_left(&self, reach: u32) -> bool {
+        reach != NONE && self.taken.is_none_or(|taken| reach > taken)
+    }
+
     fn refill(&mut self) {
-        let by_reach = |a: &Probe, b: &Probe| {
-            a.reach
-                .total_cmp(&b.reach)
-                .then(a.centroid_distance.total_cmp(&b.centroid_distance))
-        };
+        let mut keys: Vec<u32> = self
+            .reaches
+            .iter()
+            .copied()
+            .filter(|reach| self.is_left(*reach))
+            .collect();
         // Each time twice as many: a search that goes on tends to go on.
-        let wanted = CHUNK.max(self.sorted.len() * 2).min(self.rest.len());
-        if wanted < self.rest.len() {
-            self.rest.select_nth_unstable_by(wanted, by_reach);
+        let wanted = CHUNK.max(2 * (self.count - self.left)).min(keys.len());
+        let last = *keys.select_nth_unstable(wanted - 1).1;
+        let mut chunk: Vec<Probe> = Vec::with_capacity(wanted + CHUNK);
+        for (segment, from) in self.first.iter().enumerate() {
+            let to = self.first.get(segment + 1).copied().unwrap_or(self.reaches.len());
+            for (partition, reach) in self.reaches[*from..to].iter().enumerate() {
+                if *reach <= last && self.is_left(*reach) {
+                    chunk.push(Probe {
+                        segment: segment as u32,
+                        partition: partition as u32,
+                        centroid_distance: self.distances[from + partition],
+                        reach: unordered(*reach),
+                    });
+                }
+            }
         }
-        let tail = self.rest.split_off(wanted);
-        let mut chunk = std::mem::replace(&mut self.rest, tail);
+        self.left -= chunk.len();
+        self.taken = Some(last);
         for probe in &mut chunk {
             probe.reach = probe.reach.max(self.boundary(probe));
         }
         chunk.extend_from_slice(&self.sorted[self.at..]);
-        chunk.sort_unstable_by(by_reach);
+        chunk.sort_unstable_by(|a, b| {
+            a.reach
+                .total_cmp(&b.reach)
+                .then(a.centroid_distance.total_cmp(&b.centroid_distance))
+        });
         self.sorted = chunk;
         self.at = 0;
     }
@@ -202,13 +270,9 @@ impl Frontier {
                     self.at += 1;
                     return Some(*probe);
                 }
-                _ if self.rest.is_empty() => return None,
-                // What is not sorted yet may reach less far than what is: the boundary only raises a reach.
-                _ if self.sorted.get(self.at).is_some()
-                    && self.rest.iter().all(|p| p.reach > cutoff) =>
-                {
-                    return None;
-                }
+                _ if self.left == 0 => return None,
+                // What is not sorted yet reaches no less far than the last that was, before boundaries raised it.
+                _ if self.taken.is_some_and(|taken| unordered(taken) > cutoff) => return None,
                 _ => self.refill(),
             }
         }

@@ -32,7 +32,11 @@ fn fragments(handle: &Handle, wanted: &[u32]) -> Result<Vec<Fragment>> {
         )));
     }
     let wanted: HashSet<u32> = wanted.iter().copied().collect();
-    Ok(live.iter().filter(|f| wanted.contains(&(f.id as u32))).cloned().collect())
+    Ok(live
+        .iter()
+        .filter(|f| wanted.contains(&(f.id as u32)))
+        .cloned()
+        .collect())
 }
 
 /// The metric that Lance will use, so that the caller can compare it with other tasks'.
@@ -155,7 +159,12 @@ pub async fn run(handle: &Arc<Handle>, request: &Request, column: &ColumnInfo, c
         for first in (0..queries).step_by(width) {
             let last = (first + width).min(queries);
             let mut scanner = handle.dataset.scan();
-            configure(&mut scanner, handle, request, request.vectors.batch(first, last)?.as_ref())?;
+            configure(
+                &mut scanner,
+                handle,
+                request,
+                request.vectors.batch(first, last)?.as_ref(),
+            )?;
             push(&collect(scanner, call).await?, first, &mut neighbors)?;
         }
     } else {
@@ -163,7 +172,12 @@ pub async fn run(handle: &Arc<Handle>, request: &Request, column: &ColumnInfo, c
         let results: Vec<(usize, Vec<RecordBatch>)> = futures::stream::iter(0..queries)
             .map(|at| async move {
                 let mut scanner = handle.dataset.scan();
-                configure(&mut scanner, handle, request, request.vectors.nearest_query(at)?.as_ref())?;
+                configure(
+                    &mut scanner,
+                    handle,
+                    request,
+                    request.vectors.nearest_query(at)?.as_ref(),
+                )?;
                 Ok::<_, Error>((at, collect(scanner, call).await?))
             })
             .buffer_unordered(threads)

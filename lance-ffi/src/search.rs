@@ -65,9 +65,7 @@ impl Request {
         match self.probing {
             Probing::Shared => true,
             Probing::PerSegment => false,
-            Probing::Auto => {
-                self.nprobes.is_none() && self.min_nprobes.is_none() && self.max_nprobes.is_none()
-            }
+            Probing::Auto => self.nprobes.is_none() && self.min_nprobes.is_none() && self.max_nprobes.is_none(),
         }
     }
 
@@ -130,10 +128,7 @@ pub struct Timing {
 
 impl Timing {
     pub fn add(counter: &AtomicU64, since: Instant) {
-        counter.fetch_add(
-            since.elapsed().as_nanos() as u64,
-            std::sync::atomic::Ordering::Relaxed,
-        );
+        counter.fetch_add(since.elapsed().as_nanos() as u64, std::sync::atomic::Ordering::Relaxed);
     }
 }
 
@@ -175,7 +170,9 @@ pub async fn route(handle: &Arc<Handle>, request: &mut Request, call: &Call) -> 
     request.k = request.k.min(live);
     if let Some(factor) = request.refine_factor {
         if factor == 0 {
-            return Err(Error::invalid("refine factor 0 keeps nothing: leave it unset, or give at least 1"));
+            return Err(Error::invalid(
+                "refine factor 0 keeps nothing: leave it unset, or give at least 1",
+            ));
         }
         request.refine_factor = Some((factor as u64).min(live.div_ceil(request.k)) as u32);
     }
@@ -200,7 +197,10 @@ pub async fn eligibility(handle: &Arc<Handle>, mut request: Request) -> Result<V
         return Ok(vec!["the caller asked for Lance's Scanner".into()]);
     }
     let call = Call::new(CancellationToken::new());
-    Ok(direct::plan(handle, &request, &column, &call).await?.err().unwrap_or_default())
+    Ok(direct::plan(handle, &request, &column, &call)
+        .await?
+        .err()
+        .unwrap_or_default())
 }
 
 pub async fn finish(handle: &Arc<Handle>, request: &Request, mut found: Found) -> Result<Found> {

@@ -2,18 +2,16 @@
 
 use std::sync::Arc;
 
-use arrow_array::types::{ArrowPrimitiveType, Float16Type, Float32Type, Float64Type, UInt8Type};
 use arrow_array::cast::AsArray;
+use arrow_array::types::{ArrowPrimitiveType, Float16Type, Float32Type, Float64Type, UInt8Type};
 use arrow_array::{Array, ArrayRef, FixedSizeListArray, PrimitiveArray};
 use arrow_schema::{DataType, Field};
 
+use crate::abi::{
+    LANCE_FFI_FLOAT16 as FLOAT16, LANCE_FFI_FLOAT32 as FLOAT32, LANCE_FFI_FLOAT64 as FLOAT64, LANCE_FFI_UINT8 as UINT8,
+};
 use crate::dataset::ColumnInfo;
 use crate::error::{Error, Result};
-
-pub const FLOAT16: u32 = 1;
-pub const FLOAT32: u32 = 2;
-pub const FLOAT64: u32 = 3;
-pub const UINT8: u32 = 4;
 
 #[derive(Debug, Clone)]
 pub struct Vectors {
@@ -26,23 +24,13 @@ pub struct Vectors {
 }
 
 fn finite<T: ArrowPrimitiveType>(values: &ArrayRef, is_finite: impl Fn(T::Native) -> bool) -> Option<usize> {
-    values
-        .as_primitive::<T>()
-        .values()
-        .iter()
-        .position(|v| !is_finite(*v))
+    values.as_primitive::<T>().values().iter().position(|v| !is_finite(*v))
 }
 
 impl Vectors {
     /// # Safety
     /// `data` points to `queries * max(1, per_query) * dim` values of `value_type`, or the product is 0.
-    pub unsafe fn copy(
-        data: *const u8,
-        value_type: u32,
-        queries: usize,
-        per_query: usize,
-        dim: usize,
-    ) -> Result<Self> {
+    pub unsafe fn copy(data: *const u8, value_type: u32, queries: usize, per_query: usize, dim: usize) -> Result<Self> {
         let overflow = || Error::invalid(format!("{queries} queries of dimension {dim} overflow memory"));
         let len = queries
             .checked_mul(per_query.max(1))
@@ -58,11 +46,7 @@ impl Vectors {
             if len > 0 {
                 // SAFETY: see above; `values` was just allocated with that size.
                 unsafe {
-                    std::ptr::copy_nonoverlapping(
-                        data,
-                        values.as_mut_ptr().cast::<u8>(),
-                        len * size_of::<T::Native>(),
-                    );
+                    std::ptr::copy_nonoverlapping(data, values.as_mut_ptr().cast::<u8>(), len * size_of::<T::Native>());
                 }
             }
             Arc::new(PrimitiveArray::<T>::new(values.into(), None))

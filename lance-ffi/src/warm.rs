@@ -112,7 +112,7 @@ fn geometry(index: &dyn VectorIndex) -> Option<Geometry> {
     let rows: u64 = lengths.iter().map(|n| *n as u64).sum();
     let sample = rows.min(partitions as u64 * TRAINING_ROWS_PER_PARTITION).max(1);
     let radius = (model.loss()? / sample as f64).sqrt() as f32;
-    (radius.is_finite() && radius >= 0.0).then(|| Geometry {
+    (radius.is_finite() && radius >= 0.0).then_some(Geometry {
         dim,
         centroids,
         radius,
@@ -120,21 +120,22 @@ fn geometry(index: &dyn VectorIndex) -> Option<Geometry> {
     })
 }
 
-async fn open_segment(dataset: &Arc<Dataset>, column: &str, meta: &IndexMetadata, counters: &Counters) -> Result<Segment> {
+async fn open_segment(
+    dataset: &Arc<Dataset>,
+    column: &str,
+    meta: &IndexMetadata,
+    counters: &Counters,
+) -> Result<Segment> {
     let index = dataset.open_vector_index(column, &meta.uuid, counters).await?;
     let owned = match &meta.fragment_bitmap {
-        Some(owned) => {
-            match DatasetPreFilter::create_restricted_deletion_mask(dataset.clone(), owned.clone()) {
-                Some(mask) => Some(mask.await?),
-                None => None,
-            }
-        }
+        Some(owned) => match DatasetPreFilter::create_restricted_deletion_mask(dataset.clone(), owned.clone()) {
+            Some(mask) => Some(mask.await?),
+            None => None,
+        },
         None => None,
     };
     let (sub_index, quantization) = index.sub_index_type();
-    let verdicts = (0..index.total_partitions())
-        .map(|_| AtomicU8::new(UNKNOWN))
-        .collect();
+    let verdicts = (0..index.total_partitions()).map(|_| AtomicU8::new(UNKNOWN)).collect();
     Ok(Segment {
         meta: meta.clone(),
         metric: index.metric_type(),
@@ -184,7 +185,9 @@ impl Warm {
             return Ok(segment.clone());
         }
         cell.get_or_try_init(|| async {
-            open_segment(&handle.dataset, column, meta, counters).await.map(Arc::new)
+            open_segment(&handle.dataset, column, meta, counters)
+                .await
+                .map(Arc::new)
         })
         .await
         .cloned()
@@ -275,6 +278,20 @@ impl Rows {
         }
     }
 
+    /// One filter for several partitions.
+    pub fn prefilter_of(&self, segment: &Segment, partitions: &[u32]) -> Arc<dyn PreFilter> {
+        match self {
+            Self::All => Arc::new(lance_index::prefilter::NoFilter),
+            Self::Owned(_) if segment.owns_all(partitions.iter().copied()) => {
+                Arc::new(lance_index::prefilter::NoFilter)
+            }
+            Self::Owned(mask) | Self::Filtered(mask) => Arc::new(MaskFilter {
+                mask: mask.clone(),
+                verdict: None,
+            }),
+        }
+    }
+
     pub fn prefilter(&self, segment: &Segment, partition: u32) -> Arc<dyn PreFilter> {
         match self {
             Self::All => Arc::new(lance_index::prefilter::NoFilter),
@@ -282,21 +299,39 @@ impl Rows {
                 mask: mask.clone(),
                 verdict: None,
             }),
-            Self::Owned(mask) => {
-                let verdict = segment.verdicts.get(partition as usize);
-                match verdict.map(|v| v.load(Ordering::Relaxed)) {
-                    Some(ALL_OWNED) => Arc::new(lance_index::prefilter::NoFilter),
-                    Some(UNKNOWN) => Arc::new(MaskFilter {
-                        mask: mask.clone(),
-                        verdict: Some((segment.verdicts.clone(), partition as usize)),
-                    }),
-                    _ => Arc::new(MaskFilter {
-                        mask: mask.clone(),
-                        verdict: None,
-                    }),
-                }
-            }
+            Self::Owned(mask) => match segment.verdict(partition) {
+                ALL_OWNED => Arc::new(lance_index::prefilter::NoFilter),
+                UNKNOWN => Arc::new(MaskFilter {
+                    mask: mask.clone(),
+                    verdict: Some((segment.verdicts.clone(), partition as usize)),
+                }),
+                _ => Arc::new(MaskFilter {
+                    mask: mask.clone(),
+                    verdict: None,
+                }),
+            },
         }
+    }
+}
+
+impl Segment {
+    /// Of these partitions, one of which it is not known yet whether this segment owns all of its rows.
+    pub fn undecided(&self, partitions: impl IntoIterator<Item = u32>) -> Vec<u32> {
+        if self.owned.is_none() {
+            return Vec::new();
+        }
+        partitions.into_iter().filter(|p| self.verdict(*p) == UNKNOWN).collect()
+    }
+
+    /// This segment owns every row of these partitions.
+    pub fn owns_all(&self, partitions: impl IntoIterator<Item = u32>) -> bool {
+        self.owned.is_none() || partitions.into_iter().all(|p| self.verdict(p) == ALL_OWNED)
+    }
+
+    fn verdict(&self, partition: u32) -> u8 {
+        self.verdicts
+            .get(partition as usize)
+            .map_or(SOME_NOT, |v| v.load(Ordering::Relaxed))
     }
 }
 

@@ -565,6 +565,20 @@ mod tests {
         let unchanged = Dataset::open(&uri).await.unwrap();
         assert_eq!(unchanged.manifest().version, 1);
         assert_eq!(unchanged.count_rows(None).await.unwrap(), 5);
+        let files = std::fs::read_dir(format!("{uri}/data")).unwrap().count();
+        assert_eq!(files, 1, "the discarded write left its file behind");
+    }
+
+    #[tokio::test]
+    async fn a_cancelled_finish_does_not_commit_behind_its_caller() {
+        let root = tempfile::tempdir().unwrap();
+        let uri = location(&root);
+        let mut writer = Writer::open(request(&uri, Mode::Create)).unwrap();
+        writer.push(&ipc(&[batch(0, 10)])).await.unwrap();
+        assert!(writer.finish().now_or_never().is_none());
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert!(Dataset::open(&uri).await.is_err());
+        assert_eq!(writer.finish().await.unwrap_err().code, error::CANCELLED);
     }
 
     #[tokio::test]
