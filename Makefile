@@ -15,7 +15,8 @@ TRIPLE := $(if $(filter aarch64 arm64,$(shell uname -m)),aarch64,x86_64)-unknown
 CARGO_FLAGS := --release --locked --target $(TRIPLE)
 
 # Tests start many processes and native threads; a package that hangs should say where well before CI gives up.
-GO_TEST_FLAGS ?= -timeout 40m
+# Not cached: go does not see that the native library has changed.
+GO_TEST_FLAGS ?= -count=1 -timeout 40m
 FUZZTIME ?= 30s
 SOAK_CASES ?= 3000
 
@@ -88,11 +89,11 @@ soak: native ## Run SOAK_CASES random differential cases against pylance
 
 .PHONY: bench
 bench: native ## Run the benchmark and write bench/REPORT.md
-	@python=$$($(CBUILD) venv); LANCEKNN_PYTHON=$$python go run ./bench
+	@python=$$($(CBUILD) venv); LANCEKNN_PYTHON=$$python go run ./bench -profile full
 
 .PHONY: bench-quick
 bench-quick: native ## A short run of the benchmark
-	@python=$$($(CBUILD) venv); LANCEKNN_PYTHON=$$python go run ./bench -quick
+	@python=$$($(CBUILD) venv); LANCEKNN_PYTHON=$$python go run ./bench -profile quick
 
 .PHONY: clean
 clean: ## Remove what was built in the checkout; the cache stays

@@ -16,22 +16,41 @@ import (
 	"time"
 )
 
-const (
-	sharedLibrary = "liblance_ffi.so"
-	staticLibrary = "liblance_ffi.a"
-	manifestFile  = "manifest.json"
-	checksumFile  = "liblance_ffi.sha256"
+// product is a library that cargo makes of the crate.
+type product struct {
+	file  string
+	cargo []string // arguments before those that every build has
+	// prepare changes or refuses the copy in dist before it is put into place.
+	prepare func(l layout, path string) (stripped bool, err error)
+}
+
+var (
+	sharedLibrary = product{
+		file: "liblance_ffi.so", cargo: []string{"build", "--lib"},
+		prepare: func(l layout, path string) (bool, error) {
+			stripped, err := strip(path)
+			if err != nil {
+				return false, err
+			}
+			return stripped, checkSymbols(l.header(), path)
+		},
+	}
+	// Not a crate type in Cargo.toml, since few need it and every build would pay for it.
+	staticLibrary = product{
+		file: "liblance_ffi.a", cargo: []string{"rustc", "--lib", "--crate-type", "staticlib"},
+		prepare: func(layout, string) (bool, error) { return false, nil },
+	}
 )
 
-// manifest says what a dist folder holds and what it was built from. Key decides whether it is up to date.
+// manifest says what a library in dist is and what it was built from. Key decides whether it is up to date.
 type manifest struct {
-	Key       string     `json:"key"`
-	Lance     string     `json:"lance"`
-	Target    string     `json:"target"`
-	TargetCPU string     `json:"target_cpu,omitempty"`
-	Rustc     string     `json:"rustc"`
-	Stripped  bool       `json:"stripped"`
-	Files     []artefact `json:"files"`
+	artefact
+	Key       string `json:"key"`
+	Lance     string `json:"lance"`
+	Target    string `json:"target"`
+	TargetCPU string `json:"target_cpu,omitempty"`
+	Rustc     string `json:"rustc"`
+	Stripped  bool   `json:"stripped"`
 }
 
 type artefact struct {
@@ -41,7 +60,7 @@ type artefact struct {
 }
 
 // build leaves an up-to-date library in dist, or does nothing if one is there.
-func build(l layout) error {
+func build(l layout, p product) error {
 	minimum, err := crateRustVersion(filepath.Join(l.crate(), "Cargo.toml"))
 	if err != nil {
 		return err
@@ -57,8 +76,8 @@ func build(l layout) error {
 	if err != nil {
 		return err
 	}
-	if l.upToDate(key) {
-		say("%s is up to date", l.relative(filepath.Join(l.dist(), sharedLibrary)))
+	if l.upToDate(p, key) {
+		say("%s is up to date", l.relative(filepath.Join(l.dist(), p.file)))
 		return nil
 	}
 	tc, err := l.toolchain()
@@ -71,16 +90,21 @@ func build(l layout) error {
 	}
 	defer unlock()
 	start := time.Now()
-	say("building %s for %s (about 40 minutes on 2 cores with an empty cache %s)", sharedLibrary, l.describeTarget(), l.cache)
-	if err := l.runCargo(tc, "build", "--release", "--locked", "--target", l.triple); err != nil {
+	say("building %s for %s (about 40 minutes on 2 cores with an empty cache %s)", p.file, l.describeTarget(), l.cache)
+	if err := l.runCargo(tc, append(slices.Clone(p.cargo), "--release", "--locked", "--target", l.triple)...); err != nil {
 		return err
 	}
-	m, err := l.install(key, rustc)
+	if after, err := l.buildKey(rustc); err != nil {
+		return err
+	} else if after != key {
+		say("a source changed during the build: build again to be sure of its state")
+		key = ""
+	}
+	m, err := l.install(p, key, rustc)
 	if err != nil {
 		return err
 	}
-	say("built %s, %d MB, in %s", l.relative(filepath.Join(l.dist(), sharedLibrary)), m.Files[0].Bytes>>20,
-		time.Since(start).Round(time.Second))
+	say("built %s, %d MB, in %s", l.relative(filepath.Join(l.dist(), p.file)), m.Bytes>>20, time.Since(start).Round(time.Second))
 	return nil
 }
 
@@ -147,22 +171,17 @@ func crateSources(crate string) ([]string, error) {
 }
 
 // upToDate reports whether dist holds what key stands for, whole.
-func (l layout) upToDate(key string) bool {
-	text, err := os.ReadFile(filepath.Join(l.dist(), manifestFile))
+func (l layout) upToDate(p product, key string) bool {
+	text, err := os.ReadFile(filepath.Join(l.dist(), p.file+".json"))
 	if err != nil {
 		return false
 	}
 	var m manifest
-	if json.Unmarshal(text, &m) != nil || m.Key != key || len(m.Files) == 0 {
+	if json.Unmarshal(text, &m) != nil || key == "" || m.Key != key {
 		return false
 	}
-	for _, f := range m.Files {
-		got, err := digest(filepath.Join(l.dist(), f.Name))
-		if err != nil || got != f {
-			return false
-		}
-	}
-	return true
+	got, err := digest(filepath.Join(l.dist(), p.file))
+	return err == nil && got == m.artefact
 }
 
 // claimTarget makes cargo rebuild the crate if another checkout used the target folder last. Cargo tells sources apart
@@ -191,9 +210,9 @@ func (l layout) claimTarget() error {
 	return os.WriteFile(owner, []byte(l.root), 0o644)
 }
 
-// install copies the artefacts into dist, strips the shared one, checks it against the header and writes the manifest
-// last, so that a half-finished install is never taken for an up-to-date one.
-func (l layout) install(key, rustc string) (manifest, error) {
+// install copies a library into dist, prepares it, and writes the manifest last, so that a half-finished install is never
+// taken for an up-to-date one.
+func (l layout) install(p product, key, rustc string) (manifest, error) {
 	lock, err := os.ReadFile(filepath.Join(l.crate(), "Cargo.lock"))
 	if err != nil {
 		return manifest{}, err
@@ -202,40 +221,28 @@ func (l layout) install(key, rustc string) (manifest, error) {
 	if err := os.MkdirAll(l.dist(), 0o755); err != nil {
 		return manifest{}, err
 	}
-	if err := os.Remove(filepath.Join(l.dist(), manifestFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	path := filepath.Join(l.dist(), p.file)
+	if err := os.Remove(path + ".json"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return manifest{}, err
 	}
-	for _, name := range []string{sharedLibrary, staticLibrary} {
-		prepare := func(string) error { return nil }
-		if name == sharedLibrary {
-			prepare = func(path string) error {
-				if m.Stripped, err = strip(path); err != nil {
-					return err
-				}
-				return checkSymbols(l.header(), path)
-			}
-		}
-		if err := copyAtomically(filepath.Join(l.release(), name), filepath.Join(l.dist(), name), prepare); err != nil {
-			return manifest{}, err
-		}
-		a, err := digest(filepath.Join(l.dist(), name))
-		if err != nil {
-			return manifest{}, err
-		}
-		m.Files = append(m.Files, a)
+	err = copyAtomically(filepath.Join(l.release(), p.file), path, func(copied string) (err error) {
+		m.Stripped, err = p.prepare(l, copied)
+		return err
+	})
+	if err != nil {
+		return manifest{}, err
 	}
-	var sums []byte
-	for _, f := range m.Files {
-		sums = fmt.Appendf(sums, "%s  %s\n", f.SHA256, f.Name)
+	if m.artefact, err = digest(path); err != nil {
+		return manifest{}, err
 	}
-	if err := writeAtomically(filepath.Join(l.dist(), checksumFile), sums); err != nil {
+	if err := writeAtomically(path+".sha256", fmt.Appendf(nil, "%s  %s\n", m.SHA256, m.Name)); err != nil {
 		return manifest{}, err
 	}
 	text, err := json.Marshal(m)
 	if err != nil {
 		return manifest{}, err
 	}
-	return m, writeAtomically(filepath.Join(l.dist(), manifestFile), append(text, '\n'))
+	return m, writeAtomically(path+".json", append(text, '\n'))
 }
 
 // strip drops the symbols that loading does not need, if binutils are there.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"debug/elf"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -143,49 +142,52 @@ func compile(t *testing.T, out, code string) {
 func TestInstall_CopiesChecksAndIsThenUpToDate(t *testing.T) {
 	l := testLayout(t)
 	write(t, l.header(), "int lance_ffi_one(void);\n")
-	compile(t, filepath.Join(l.release(), sharedLibrary), "int lance_ffi_one(void) { return 1; }\n")
-	write(t, filepath.Join(l.release(), staticLibrary), "!<arch>\n")
-	before, err := digest(filepath.Join(l.release(), sharedLibrary))
+	compile(t, filepath.Join(l.release(), sharedLibrary.file), "int lance_ffi_one(void) { return 1; }\n")
+	write(t, filepath.Join(l.release(), staticLibrary.file), "!<arch>\n")
+	before, err := digest(filepath.Join(l.release(), sharedLibrary.file))
 	require.NoError(t, err)
 
-	require.False(t, l.upToDate("key"))
-	m, err := l.install("key", "rustc 1.95.0")
+	require.False(t, l.upToDate(sharedLibrary, "key"))
+	m, err := l.install(sharedLibrary, "key", "rustc 1.95.0")
 	require.NoError(t, err)
 	require.Equal(t, "14.0.2", m.Lance)
-	require.True(t, l.upToDate("key"))
-	require.False(t, l.upToDate("another key"))
+	require.True(t, l.upToDate(sharedLibrary, "key"))
+	require.False(t, l.upToDate(sharedLibrary, "another key"))
+	require.False(t, l.upToDate(staticLibrary, "key"), "each library for itself")
+	_, err = l.install(staticLibrary, "key", "rustc 1.95.0")
+	require.NoError(t, err)
+	require.True(t, l.upToDate(staticLibrary, "key"))
 
-	after, err := digest(filepath.Join(l.release(), sharedLibrary))
+	after, err := digest(filepath.Join(l.release(), sharedLibrary.file))
 	require.NoError(t, err)
 	require.Equal(t, before, after, "the cache's own library must not be stripped")
-	f, err := elf.Open(filepath.Join(l.dist(), sharedLibrary))
+	f, err := elf.Open(filepath.Join(l.dist(), sharedLibrary.file))
 	require.NoError(t, err)
 	defer func() { _ = f.Close() }()
 	require.Equal(t, !m.Stripped, f.Section(".symtab") != nil)
 
-	manifestText, err := os.ReadFile(filepath.Join(l.dist(), manifestFile))
+	text, err := os.ReadFile(filepath.Join(l.dist(), sharedLibrary.file+".json"))
 	require.NoError(t, err)
-	require.Equal(t, 1, strings.Count(string(manifestText), "\n"))
+	require.Equal(t, 1, strings.Count(string(text), "\n"))
 	if _, err := exec.LookPath("sha256sum"); err == nil {
-		check := exec.Command("sha256sum", "--check", checksumFile)
+		check := exec.Command("sha256sum", "--check", sharedLibrary.file+".sha256", staticLibrary.file+".sha256")
 		check.Dir = l.dist()
 		out, err := check.CombinedOutput()
 		require.NoError(t, err, string(out))
 	}
 
-	require.NoError(t, os.Truncate(filepath.Join(l.dist(), sharedLibrary), 100))
-	require.False(t, l.upToDate("key"), "a damaged library is not up to date")
+	require.NoError(t, os.Truncate(filepath.Join(l.dist(), sharedLibrary.file), 100))
+	require.False(t, l.upToDate(sharedLibrary, "key"), "a damaged library is not up to date")
 }
 
 func TestInstall_RefusesALibraryThatLacksADeclaredFunction(t *testing.T) {
 	l := testLayout(t)
 	write(t, l.header(), "int lance_ffi_one(void);\nint lance_ffi_two(void);\n")
-	compile(t, filepath.Join(l.release(), sharedLibrary),
+	compile(t, filepath.Join(l.release(), sharedLibrary.file),
 		"int lance_ffi_two(void); int lance_ffi_one(void) { return lance_ffi_two(); }\n")
-	write(t, filepath.Join(l.release(), staticLibrary), "!<arch>\n")
-	_, err := l.install("key", "rustc 1.95.0")
+	_, err := l.install(sharedLibrary, "key", "rustc 1.95.0")
 	require.ErrorContains(t, err, "lance_ffi_two is declared")
-	require.False(t, l.upToDate("key"))
+	require.False(t, l.upToDate(sharedLibrary, "key"))
 	left, err := os.ReadDir(l.dist())
 	require.NoError(t, err)
 	require.Empty(t, left, "nothing half-installed is left")
@@ -238,7 +240,7 @@ func TestLock_ExcludesUntilReleased(t *testing.T) {
 func TestRun_UsageErrors(t *testing.T) {
 	for _, args := range [][]string{{"bild"}, {"build", "now"}, {"cargo"}, {"tools", "hammer"}} {
 		err := run(args)
-		require.Truef(t, errors.Is(err, errUsage), "%v: %v", args, err)
+		require.ErrorIs(t, err, errUsage, args)
 	}
 }
 

@@ -1,6 +1,7 @@
 // Command cbuild builds the native library that lanceknn loads and prepares the tools that its checks use.
 //
 //	go run ./cbuild                 build liblance_ffi into cbuild/dist/<goos>_<goarch>/ (does nothing when up to date)
+//	go run ./cbuild static          build liblance_ffi.a there, for the build tag lance_ffi_static
 //	go run ./cbuild header          regenerate lance-ffi/include/lance_ffi.h with cbindgen
 //	go run ./cbuild header-check    fail if the committed header differs from what cbindgen generates
 //	go run ./cbuild venv            create the private Python environment of the tests and print its interpreter

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-const usage = `usage: go run ./cbuild [build | header | header-check | venv | tools [NAME..] | cargo ARG..]`
+const usage = `usage: go run ./cbuild [build | static | header | header-check | venv | tools [NAME..] | cargo ARG..]`
 
 // errUsage marks a mistake in the command line, which exits with 2 rather than 1.
 var errUsage = errors.New(usage)
@@ -43,7 +43,9 @@ func run(args []string) error {
 	}
 	switch command {
 	case "build":
-		return build(l)
+		return build(l, sharedLibrary)
+	case "static":
+		return build(l, staticLibrary)
 	case "header":
 		return header(l)
 	case "header-check":

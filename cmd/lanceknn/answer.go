@@ -67,8 +67,8 @@ func (a answer) summary() string {
 	if a.index != "" {
 		index = "index " + a.index
 	}
-	return fmt.Sprintf("%d rows for %d queries in %s; version %d, %s, strategy %s, tasks %d",
-		a.record.NumRows(), a.queries, a.elapsed.Round(10*time.Microsecond), a.version, index, a.strategy, a.tasks)
+	return fmt.Sprintf("%s for %s in %s; version %d, %s, strategy %s, %s",
+		plural(int(a.record.NumRows()), "row"), plural(a.queries, "query"), a.elapsed.Round(10*time.Microsecond), a.version, index, a.strategy, plural(a.tasks, "task"))
 }
 
 // writeJSON writes one object on one line. It is put together by hand, since neighbours have the record's columns in the

@@ -198,35 +198,6 @@ func TestQueryVectors_FollowTheColumn(t *testing.T) {
 	}
 }
 
-func TestSegmentRuns(t *testing.T) {
-	fragments := func(rows ...uint64) []binding.Fragment {
-		var out []binding.Fragment
-		for i, n := range rows {
-			out = append(out, binding.Fragment{ID: uint32(10 + i), PhysicalRows: n + 5, DeletedRows: 5})
-		}
-		return out
-	}
-	for _, c := range []struct {
-		rows []uint64
-		n    int
-		want [][]uint32
-	}{
-		{[]uint64{1, 1, 1, 1}, 4, [][]uint32{{10}, {11}, {12}, {13}}},
-		{[]uint64{1, 1, 1, 1}, 2, [][]uint32{{10, 11}, {12, 13}}},
-		{[]uint64{1, 1, 1, 1, 1}, 1, [][]uint32{{10, 11, 12, 13, 14}}},
-		{[]uint64{100, 1, 1, 1}, 2, [][]uint32{{10}, {11, 12, 13}}},
-		{[]uint64{1, 1, 1, 100}, 2, [][]uint32{{10, 11, 12}, {13}}},
-		{[]uint64{100, 1, 1}, 3, [][]uint32{{10}, {11}, {12}}},
-		{[]uint64{0, 0, 0}, 3, [][]uint32{{10}, {11}, {12}}},
-	} {
-		got, err := segmentRuns(fragments(c.rows...), c.n)
-		require.NoError(t, err)
-		require.Equal(t, c.want, got, "%v into %d", c.rows, c.n)
-	}
-	_, err := segmentRuns(fragments(1, 1), 3)
-	require.ErrorContains(t, err, "2 fragments cannot be divided into 3 segments")
-}
-
 func TestListIndexes(t *testing.T) {
 	d := &binding.Description{
 		Fragments: []binding.Fragment{{ID: 0, PhysicalRows: 10}, {ID: 1, PhysicalRows: 10, DeletedRows: 4}, {ID: 5, PhysicalRows: 7}},

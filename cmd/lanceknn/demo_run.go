@@ -55,7 +55,8 @@ func (d *demoRun) run(ctx context.Context) error {
 		}
 	}
 	if len(d.failures) > 0 {
-		return fmt.Errorf("%s failed: %s", plural(len(d.failures), "check"), strings.Join(d.failures, ", "))
+		fmt.Fprintf(d.out, "\n%s\n", strings.Join(d.failures, "\n"))
+		return fmt.Errorf("%s failed, the first: %s", plural(len(d.failures), "check"), d.failures[0])
 	}
 	fmt.Fprintf(d.out, "\nall checks passed: recall@%d is at least %v everywhere, and with fixed probes every strategy gives the rows and "+
 		"distances of Lance's single scan\n", d.flags.k, d.flags.minRecall)
@@ -89,7 +90,7 @@ func (d *demoRun) compare(ctx context.Context, matrix bool, nprobes int) error {
 	contenders := d.contenders(matrix, nprobes)
 	runs := make([][]run, len(contenders))
 	bar := d.progress("searching", (d.flags.rounds+1)*len(contenders))
-	defer bar.done()
+	defer bar.done() // before an error is printed
 	for round := range d.flags.rounds + 1 {
 		for i, c := range contenders {
 			r, err := c.search(ctx)
@@ -164,11 +165,8 @@ func (d *demoRun) searcher(matrix bool, nprobes int, o distributed.Options) func
 // report prints the table of one kind of work and notes what failed.
 func (d *demoRun) report(matrix bool, nprobes int, contenders []contender, runs [][]run) {
 	work := plural(d.flags.queries, "query") + ", one at a time"
-	if d.flags.queries != 1 {
-		work = fmt.Sprintf("%d queries, one at a time", d.flags.queries)
-	}
 	if matrix {
-		work = fmt.Sprintf("a matrix of %d queries", d.flags.queries)
+		work = "a matrix of " + plural(d.flags.queries, "query")
 	}
 	probes := "default probes"
 	if nprobes > 0 {
@@ -202,7 +200,7 @@ func (d *demoRun) report(matrix bool, nprobes int, contenders []contender, runs 
 		if n := runs[i][0].tasks; n > 0 {
 			tasks = strconv.Itoa(n)
 		}
-		agreement := fmt.Sprintf("%d of %d queries", same, d.flags.queries)
+		agreement := fmt.Sprintf("%d of %s", same, plural(d.flags.queries, "query"))
 		if c.reference {
 			agreement = "reference"
 		}

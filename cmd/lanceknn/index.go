@@ -14,6 +14,7 @@ import (
 
 	"github.com/lanceknn/lanceknn/binding"
 	"github.com/lanceknn/lanceknn/cmd/lanceknn/internal/render"
+	"github.com/lanceknn/lanceknn/distributed"
 )
 
 // indexTypes are Lance's vector indexes.
@@ -22,6 +23,7 @@ var indexTypes = []string{"IVF_PQ", "IVF_FLAT", "IVF_SQ", "IVF_RQ", "IVF_HNSW_FL
 type indexFlags struct {
 	column, kind, metric, name       string
 	segments, partitions, subVectors int
+	replace                          bool
 	storage                          storageFlags
 }
 
@@ -53,7 +55,11 @@ are chosen so that segments hold about the same number of rows.`,
 			if err != nil {
 				return err
 			}
-			return c.indexBuild(cmd.Context(), args[0], o, f)
+			storage, err := f.storage.options()
+			if err != nil {
+				return err
+			}
+			return c.indexBuild(cmd.Context(), args[0], storage, o)
 		},
 	}
 	flags := cmd.Flags()
@@ -65,116 +71,64 @@ are chosen so that segments hold about the same number of rows.`,
 	flags.IntVar(&f.partitions, "partitions", 0, "IVF partitions of each segment (default: Lance's)")
 	flags.IntVar(&f.subVectors, "sub-vectors", 0, "sub-vectors of product quantisation (default: Lance's)")
 	flags.StringVar(&f.name, "name", "", "name of the index (default: the column's with _idx)")
+	flags.BoolVar(&f.replace, "replace", false, "take the place of an index of the same name")
 	f.storage.register(flags)
 	return cmd
 }
 
-func (f indexFlags) options() (binding.IndexOptions, error) {
+func (f indexFlags) options() (distributed.BuildOptions, error) {
 	kind := strings.ToUpper(f.kind)
 	if !slices.Contains(indexTypes, kind) {
-		return binding.IndexOptions{}, usagef("--type %q: want %s", f.kind, strings.Join(indexTypes, ", "))
+		return distributed.BuildOptions{}, usagef("--type %q: want %s", f.kind, strings.Join(indexTypes, ", "))
 	}
 	metric, err := binding.ParseMetric(strings.ToLower(f.metric))
 	if err != nil {
-		return binding.IndexOptions{}, usagef("--metric %q: want l2, cosine, dot or hamming", f.metric)
+		return distributed.BuildOptions{}, usagef("--metric %q: want l2, cosine, dot or hamming", f.metric)
 	}
 	if f.segments < 1 {
-		return binding.IndexOptions{}, usagef("--segments %d: at least 1 is needed", f.segments)
+		return distributed.BuildOptions{}, usagef("--segments %d: at least 1 is needed", f.segments)
 	}
 	if f.partitions < 0 || f.subVectors < 0 {
-		return binding.IndexOptions{}, usagef("--partitions %d, --sub-vectors %d: neither may be negative", f.partitions, f.subVectors)
+		return distributed.BuildOptions{}, usagef("--partitions %d, --sub-vectors %d: neither may be negative", f.partitions, f.subVectors)
 	}
-	name := f.name
-	if name == "" {
-		name = strings.ReplaceAll(f.column, "`", "") + "_idx"
-	}
-	return binding.IndexOptions{
-		Column: f.column, Type: kind, Name: name, Metric: metric, Partitions: f.partitions, SubVectors: f.subVectors,
+	return distributed.BuildOptions{
+		Column: f.column, Type: kind, Name: f.name, Metric: metric, Segments: f.segments, Partitions: f.partitions,
+		SubVectors: f.subVectors, Replace: f.replace,
 	}, nil
 }
 
-func (c console) indexBuild(ctx context.Context, uri string, o binding.IndexOptions, f indexFlags) (err error) {
-	storage, err := f.storage.options()
-	if err != nil {
-		return err
-	}
-	ds, err := binding.Open(ctx, uri, binding.OpenOptions{StorageOptions: storage})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, ds.Close()) }()
+func (c console) indexBuild(ctx context.Context, uri string, storage map[string]string, o distributed.BuildOptions) error {
 	start := time.Now()
-	version, err := c.buildIndex(ctx, ds, o, f.segments)
+	version, err := c.buildIndex(ctx, uri, storage, o)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.out, "built %s %s on %s in %s, %s, version %d\n", o.Type, o.Name, o.Column,
-		plural(f.segments, "segment"), time.Since(start).Round(time.Millisecond), version)
+	fmt.Fprintf(c.out, "built %s on %s in %s, %s, version %d\n", o.Type, o.Column, plural(o.Segments, "segment"),
+		time.Since(start).Round(time.Millisecond), version)
 	return nil
 }
 
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return strconv.Itoa(n) + " " + noun + "s"
-}
-
-// buildIndex builds and commits an index of n segments.
-func (c console) buildIndex(ctx context.Context, ds *binding.Dataset, o binding.IndexOptions, n int) (uint64, error) {
-	d, err := ds.Describe(ctx)
+// buildIndex builds an index over the latest version and gives the one that has it.
+func (c console) buildIndex(ctx context.Context, uri string, storage map[string]string, o distributed.BuildOptions) (version uint64, err error) {
+	ds, err := binding.Open(ctx, uri, binding.OpenOptions{StorageOptions: storage})
 	if err != nil {
 		return 0, err
 	}
-	for _, index := range d.Indexes {
-		if index.Name == o.Name {
-			return 0, fmt.Errorf("index %q exists (%s on %s): choose another --name", o.Name, index.Type, index.Column)
-		}
-	}
-	runs, err := segmentRuns(d.Fragments, n)
-	if err != nil {
-		return 0, err
-	}
-	bar := c.progress("building segments", n)
+	defer func() { err = errors.Join(err, ds.Close()) }()
+	bar := c.progress("building index", -1)
 	defer bar.done()
-	if n == 1 {
-		return ds.CreateIndex(ctx, o)
-	}
-	built := make([]binding.IndexSegment, 0, n)
-	for _, fragments := range runs {
-		o.Fragments = fragments
-		segment, err := ds.CreateIndexSegment(ctx, o)
-		if err != nil {
-			return 0, err
-		}
-		built = append(built, segment)
-		bar.add(1)
-	}
-	return ds.CommitIndexSegments(ctx, o.Name, o.Column, built)
+	return distributed.BuildIndex(ctx, ds, o)
 }
 
-// segmentRuns divides fragments into n runs of neighbours with about the same number of live rows. Neighbours, because rows
-// written together are often alike, and a segment of like rows can be passed over as a whole.
-func segmentRuns(fragments []binding.Fragment, n int) ([][]uint32, error) {
-	if n > len(fragments) {
-		return nil, fmt.Errorf("%s cannot be divided into %d segments: a segment covers whole fragments", plural(len(fragments), "fragment"), n)
+func plural(n int, noun string) string {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(noun, "y"):
+		noun = strings.TrimSuffix(noun, "y") + "ies"
+	default:
+		noun += "s"
 	}
-	total := uint64(0)
-	for _, f := range fragments {
-		total += f.LiveRows()
-	}
-	runs := make([][]uint32, n)
-	run, before := 0, uint64(0)
-	for i, f := range fragments {
-		// A fragment goes to the run in which its middle lies, but every run gets one, and enough are left for the rest.
-		middle := before + f.LiveRows()/2
-		for run < n-1 && len(runs[run]) > 0 && (middle*uint64(n) >= total*uint64(run+1) || len(fragments)-i <= n-1-run) {
-			run++
-		}
-		runs[run] = append(runs[run], f.ID)
-		before += f.LiveRows()
-	}
-	return runs, nil
+	return strconv.Itoa(n) + " " + noun
 }
 
 func (c console) indexListCommand() *cobra.Command {

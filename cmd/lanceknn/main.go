@@ -24,13 +24,20 @@ const (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := console{
+	c := console{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr,
 		outTerminal: term.IsTerminal(int(os.Stdout.Fd())),
 		errTerminal: term.IsTerminal(int(os.Stderr.Fd())),
-	}.run(ctx, os.Args[1:])
-	stop()
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// Native work stops where it can, which may take a while in the training of an index. A second signal does not wait.
+	context.AfterFunc(ctx, func() {
+		stop()
+		if c.errTerminal {
+			fmt.Fprintln(c.err, "\nlanceknn: stopping; interrupt again to stop at once")
+		}
+	})
+	code := c.run(ctx, os.Args[1:])
 	os.Exit(code)
 }
 

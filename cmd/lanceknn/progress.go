@@ -1,13 +1,20 @@
 package main
 
 import (
+	"sync"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
 )
 
 // progress shows how far long work is; on anything but a terminal it shows nothing.
-type progress struct{ bar *progressbar.ProgressBar }
+type progress struct {
+	bar  *progressbar.ProgressBar
+	stop func()
+}
+
+// redraw keeps the clock of a bar going while no step is done.
+const redraw = 250 * time.Millisecond
 
 // progress starts a bar of total steps, or a spinner if total is -1.
 func (c console) progress(label string, total int) progress {
@@ -18,16 +25,36 @@ func (c console) progress(label string, total int) progress {
 		progressbar.OptionSetWriter(c.err),
 		progressbar.OptionSetDescription(label),
 		progressbar.OptionSetWidth(30),
-		progressbar.OptionThrottle(100 * time.Millisecond),
+		progressbar.OptionThrottle(redraw / 2),
 		progressbar.OptionClearOnFinish(),
-		progressbar.OptionSetPredictTime(total > 0),
+		progressbar.OptionSetPredictTime(total >= 100),
+		progressbar.OptionSetElapsedTime(true),
 	}
 	if total > 0 {
 		options = append(options, progressbar.OptionShowCount())
 	} else {
-		options = append(options, progressbar.OptionSpinnerType(14))
+		options = append(options, progressbar.OptionSpinnerType(14), progressbar.OptionSetSpinnerChangeInterval(0))
 	}
-	return progress{bar: progressbar.NewOptions(total, options...)}
+	p := progress{bar: progressbar.NewOptions(total, options...)}
+	ended, drawn := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(drawn)
+		for tick := time.NewTicker(redraw); ; {
+			select {
+			case <-ended:
+				tick.Stop()
+				return
+			case <-tick.C:
+				_ = p.bar.RenderBlank()
+			}
+		}
+	}()
+	p.stop = sync.OnceFunc(func() {
+		close(ended)
+		<-drawn
+		_ = p.bar.Clear()
+	})
+	return p
 }
 
 func (p progress) add(n int) {
@@ -36,10 +63,9 @@ func (p progress) add(n int) {
 	}
 }
 
-// done takes the bar off the screen.
+// done takes the bar off the screen. It may be called twice.
 func (p progress) done() {
 	if p.bar != nil {
-		_ = p.bar.Finish()
-		_ = p.bar.Clear()
+		p.stop()
 	}
 }

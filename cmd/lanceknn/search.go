@@ -297,7 +297,7 @@ func (c console) withPlan(ctx context.Context, job searchJob, use func(context.C
 type timeoutError struct{ after time.Duration }
 
 func (e timeoutError) Error() string   { return fmt.Sprintf("no result within %s", e.after) }
-func (e timeoutError) Is(t error) bool { return t == context.DeadlineExceeded } //nolint:errorlint // a target is compared, not unwrapped
+func (e timeoutError) Is(t error) bool { return t == context.DeadlineExceeded }
 
 func (c console) plan(ctx context.Context, job searchJob) error {
 	return c.withPlan(ctx, job, func(_ context.Context, plan *distributed.Plan, _ time.Time) error {
