@@ -249,12 +249,22 @@ impl Handle {
         let mut distinct = row_ids.to_vec();
         distinct.sort_unstable();
         distinct.dedup();
+        if !self.dataset.manifest().uses_stable_row_ids() {
+            // A row id is an address here, and Lance has no code of its own for one that leads nowhere.
+            let fragments = self.dataset.fragment_bitmap();
+            if let Some(id) = distinct.iter().find(|id| !fragments.contains((**id >> 32) as u32)) {
+                return Err(Error::not_found(format!(
+                    "row {id} is not live in version {}: take row ids that a search of this version gave",
+                    self.version()
+                )));
+            }
+        }
         let batch = self.dataset.take_rows(&distinct, projection).await?;
         if batch.num_rows() != distinct.len() {
-            return Err(Error::internal(format!(
-                "{} rows were asked for by row id and {} came back: a row id is not live in version {}",
+            let missing = distinct.len() - batch.num_rows();
+            return Err(Error::not_found(format!(
+                "{missing} of {} rows are not live in version {}: take row ids that a search of this version gave",
                 distinct.len(),
-                batch.num_rows(),
                 self.version()
             )));
         }

@@ -25,7 +25,7 @@ use tokio::task::JoinSet;
 use crate::dataset::{ColumnInfo, Handle};
 use crate::error::{Error, Result};
 use crate::metrics::Counters;
-use crate::probe::{Frontier, Probe, Rule};
+use crate::probe::{self, Frontier, Probe, Rule};
 use crate::runtime::{cores, joined};
 use crate::search::{Call, Found, Neighbors, Path, Request, Timing};
 use crate::warm::{Rows, Segment};
@@ -316,6 +316,26 @@ fn floats(values: &ArrayRef) -> Result<Vec<f32>> {
     })
 }
 
+/// The first `nprobes` partitions of a segment, as Lance ranks them.
+fn ranked(segment: &Segment, query: &Query, nprobes: usize) -> Result<Vec<(u32, f32)>> {
+    // RQ estimates with the very distance that Lance computed.
+    if segment.quantization != QuantizationType::Rabit
+        && let Some(geometry) = segment.geometry.as_ref().filter(|g| g.same_as_lance)
+        && let Some(key) = query.key.as_primitive_opt::<Float32Type>()
+        && let Some(nearest) = probe::nearest(segment.metric, key.values(), geometry, nprobes)
+    {
+        return Ok(nearest);
+    }
+    let (partitions, distances) = segment.index.find_partitions(query)?;
+    Ok(partitions
+        .values()
+        .iter()
+        .copied()
+        .zip(distances.values().iter().copied())
+        .take(nprobes)
+        .collect())
+}
+
 impl Search {
     fn start(&self, at: usize) -> Result<Run> {
         let started = Instant::now();
@@ -351,10 +371,9 @@ impl Search {
                 base.maximum_nprobes = Some(nprobes);
                 let mut list = Vec::new();
                 for (at, segment) in plan.segments.iter().enumerate().filter(|(at, _)| !self.skip[*at]) {
-                    let (partitions, distances) = segment.index.find_partitions(&base)?;
                     Counters::add(&self.call.counters.ranked, segment.index.total_partitions());
-                    for i in 0..partitions.len().min(nprobes) {
-                        list.push(Probe::listed(at as u32, partitions.value(i), distances.value(i)));
+                    for (partition, distance) in ranked(segment, &base, nprobes)? {
+                        list.push(Probe::listed(at as u32, partition, distance));
                     }
                 }
                 Sequence::List(list.into_iter())

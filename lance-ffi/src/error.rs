@@ -54,16 +54,35 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Lance appends the source location of the error; it means nothing to a Go user and changes with every release.
+/// Lance writes the source location into its errors, nested ones included; it means nothing to a Go user, changes with
+/// every release and shows where the library was built.
 fn without_location(message: String) -> String {
-    match message.rfind(", ") {
-        Some(at)
-            if message[at..].contains(".rs:") && !message[at + 2..].trim_start_matches("location: ").contains(' ') =>
-        {
-            message[..at].to_string()
+    let mut out = String::with_capacity(message.len());
+    for (at, part) in message.split(", ").enumerate() {
+        let place = part.trim_start_matches("location: ");
+        let end = place.find(char::is_whitespace).unwrap_or(place.len());
+        if at > 0 && place[..end].contains(".rs:") {
+            out.push_str(&place[end..]);
+            continue;
         }
-        _ => message,
+        if at > 0 {
+            out.push_str(", ");
+        }
+        out.push_str(part);
     }
+    out
+}
+
+fn one_line(message: String) -> String {
+    if !message.contains('\n') {
+        return message;
+    }
+    message
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 fn code_of(error: &lance::Error) -> i32 {
@@ -114,7 +133,7 @@ fn nested_code(source: &(dyn std::error::Error + 'static)) -> Option<i32> {
 
 impl From<lance::Error> for Error {
     fn from(error: lance::Error) -> Self {
-        Self::new(code_of(&error), without_location(error.to_string()))
+        Self::new(code_of(&error), one_line(without_location(error.to_string())))
     }
 }
 
@@ -152,5 +171,9 @@ mod tests {
     fn a_message_with_commas_keeps_them() {
         assert_eq!(without_location("a, b, c".into()), "a, b, c");
         assert_eq!(without_location("a, b, /x/y.rs:1:2".into()), "a, b");
+        assert_eq!(
+            without_location("a: b, /x/y.rs:1:2 c, location: /z.rs:3:4".into()),
+            "a: b c"
+        );
     }
 }

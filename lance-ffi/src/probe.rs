@@ -20,10 +20,10 @@
 use std::sync::Arc;
 
 use lance_linalg::distance::DistanceType;
-use lance_linalg::distance::dot::{dot_distance_batch_into, dot_f32};
-use lance_linalg::distance::l2::{l2_distance_batch_into, l2_f32};
+use lance_linalg::distance::dot::dot_f32;
+use lance_linalg::distance::l2::l2_f32;
 
-use crate::warm::Segment;
+use crate::warm::{Geometry, Segment};
 
 /// Slack at search effort 0.5, calibrated in `bench/` on queries kept apart from those that judge it.
 const L2_SLACK: f32 = 0.7;
@@ -125,6 +125,45 @@ pub struct Frontier {
     left: usize,
 }
 
+/// Lance's pair kernels: its batch kernel for L2 was 4 times slower above 16 dimensions (AVX-512 host, v3 build).
+fn centroid_distances(metric: DistanceType, query: &[f32], geometry: &Geometry, out: &mut [f32]) {
+    let centroids = geometry.centroids.chunks_exact(geometry.dim);
+    match metric {
+        DistanceType::Dot => out
+            .iter_mut()
+            .zip(centroids)
+            .for_each(|(d, c)| *d = 1.0 - dot_f32(query, c)),
+        _ => out.iter_mut().zip(centroids).for_each(|(d, c)| *d = l2_f32(query, c)),
+    }
+}
+
+/// Two sums of the same products in another order differ by far less than this share of them.
+const RANKING_TOLERANCE: f32 = 1e-4;
+
+/// The `nprobes` partitions of one segment that Lance would rank first, with their centroid distances, or None where
+/// rounding could rank others and Lance must be asked.
+pub fn nearest(metric: DistanceType, query: &[f32], geometry: &Geometry, nprobes: usize) -> Option<Vec<(u32, f32)>> {
+    let mut distances = vec![0.0; geometry.lengths.len()];
+    centroid_distances(metric, query, geometry, &mut distances);
+    let mut order: Vec<u32> = (0..distances.len() as u32).collect();
+    let distance = |p: &u32| distances[*p as usize];
+    if nprobes < order.len() {
+        let (_, cut, beyond) = order.select_nth_unstable_by(nprobes - 1, |a, b| distance(a).total_cmp(&distance(b)));
+        let cut = distance(cut);
+        let next = beyond.iter().map(distance).fold(f32::INFINITY, f32::min);
+        let scale = cut
+            .abs()
+            .max(next.abs())
+            .max(if metric == DistanceType::Dot { 1.0 } else { 0.0 });
+        if !(next - cut > RANKING_TOLERANCE * scale) {
+            return None;
+        }
+        order.truncate(nprobes);
+    }
+    order.sort_unstable_by(|a, b| distance(a).total_cmp(&distance(b)));
+    Some(order.into_iter().map(|p| (p, distances[p as usize])).collect())
+}
+
 /// Maps floats to integers of the same order.
 fn ordered(value: f32) -> u32 {
     let bits = value.to_bits();
@@ -165,10 +204,7 @@ impl Frontier {
                     reaches.resize(to, NONE);
                 } else {
                     let out = &mut distances[from..to];
-                    match rule.metric {
-                        DistanceType::Dot => dot_distance_batch_into(query, &geometry.centroids, geometry.dim, out),
-                        _ => l2_distance_batch_into(query, &geometry.centroids, geometry.dim, out),
-                    }
+                    centroid_distances(rule.metric, query, geometry, out);
                     for (partition, distance) in out.iter().enumerate() {
                         if *distance < best.1 {
                             best = (partition as u32, *distance);

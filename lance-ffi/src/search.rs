@@ -95,6 +95,12 @@ impl Request {
         {
             return Err(Error::invalid(format!("search effort {effort} is outside [0, 1]")));
         }
+        if self.query_parallelism < -1 {
+            return Err(Error::invalid(format!(
+                "query parallelism {} is below -1: -1 is all cores, 0 Lance's choice",
+                self.query_parallelism
+            )));
+        }
         if let Some(metric) = self.metric {
             lance::index::vector::utils::validate_distance_type_for(metric, &column.element)?;
         }
@@ -162,6 +168,9 @@ pub async fn route(handle: &Arc<Handle>, request: &mut Request, call: &Call) -> 
     let column = handle.column(&request.column)?;
     request.column = column.path.clone();
     request.check(&column)?;
+    if let Some(filter) = &request.filter {
+        handle.warm.check_filter(handle, filter).await?;
+    }
     let live = handle.live_rows().await?;
     let default_metric = lance::index::vector::utils::default_distance_type_for(&column.element);
     if live == 0 || request.vectors.queries == 0 {

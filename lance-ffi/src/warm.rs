@@ -1,6 +1,6 @@
 //! What searches of one version share: opened segments with their centroids and masks, and the rows of filters.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
@@ -25,11 +25,14 @@ use tokio::sync::OnceCell;
 use uuid::Uuid;
 
 use crate::dataset::Handle;
-use crate::error::{Error, Result};
+use crate::error::{CORRUPT, Error, IO, Result, VERSION_GONE};
 use crate::metrics::Counters;
 
 /// Masks of filters kept per dataset. A filter that matches a million scattered rows takes about 2 MiB.
 const FILTER_BYTES: usize = 256 << 20;
+
+/// Texts of valid filters kept; a service that writes values into its filters makes new ones forever.
+const VALID_FILTERS: usize = 4096;
 
 /// The default sample of Lance's k-means: the loss that it stores is the sum over this many rows a partition.
 const TRAINING_ROWS_PER_PARTITION: u64 = 256;
@@ -42,6 +45,8 @@ pub struct Geometry {
     /// Root mean square distance of rows to their centroid, over the segment.
     pub radius: f32,
     pub lengths: Vec<u32>,
+    /// Lance ranks by the same float32 centroids.
+    pub same_as_lance: bool,
 }
 
 pub struct Segment {
@@ -75,6 +80,8 @@ struct Filter {
 pub struct Warm {
     segments: Mutex<HashMap<Uuid, Cell<Segment>>>,
     filters: Mutex<HashMap<String, Arc<Filter>>>,
+    /// Filters known to be valid.
+    valid: Mutex<HashSet<String>>,
     clock: AtomicU64,
 }
 
@@ -117,6 +124,7 @@ fn geometry(index: &dyn VectorIndex) -> Option<Geometry> {
         centroids,
         radius,
         lengths,
+        same_as_lance: list.value_type() == DataType::Float32,
     })
 }
 
@@ -191,6 +199,33 @@ impl Warm {
         })
         .await
         .cloned()
+    }
+
+    /// Refuses a filter that cannot be planned, in the same words whatever path the search then takes.
+    pub async fn check_filter(&self, handle: &Handle, filter: &str) -> Result<()> {
+        if self.valid.lock().contains(filter) {
+            return Ok(());
+        }
+        let plan = async {
+            let mut scan = handle.dataset.scan();
+            scan.filter(filter)?;
+            scan.empty_project()?;
+            scan.with_row_id();
+            scan.create_plan().await
+        };
+        if let Err(error) = plan.await {
+            let error = Error::from(error);
+            return Err(match error.code {
+                IO | VERSION_GONE | CORRUPT => error,
+                _ => Error::invalid(format!("filter {filter:?}: {}", error.message)),
+            });
+        }
+        let mut valid = self.valid.lock();
+        if valid.len() >= VALID_FILTERS {
+            valid.clear();
+        }
+        valid.insert(filter.to_string());
+        Ok(())
     }
 
     /// The rows that `filter` keeps, and of them the ones of a segment.
