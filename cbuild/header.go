@@ -65,7 +65,7 @@ func generateHeader(l layout) ([]byte, error) {
 	if len(declaredSymbols(string(text))) == 0 {
 		return nil, errors.New("cbindgen generated a header without a lance_ffi_ function: see its warnings above")
 	}
-	return text, nil
+	return append(bytes.TrimRight(text, "\n"), '\n'), nil
 }
 
 // firstDifference gives the number of the first line in which two texts differ, counted from 1; 0 if they are equal.

@@ -253,7 +253,7 @@ int32_t lance_ffi_dataset_eligibility(const LanceFfiDataset *dataset, const Lanc
 }
 
 /* 1000 x query + row id + the query's first value; NaN for row id 404. */
-int32_t lance_ffi_dataset_refine(const LanceFfiDataset *dataset, LanceFfiSlice column, uint32_t metric, const void *vectors, uint32_t value_type, uint32_t vectors_per_query, size_t query_count, size_t dim, const uint32_t *query, const uint64_t *row_id, size_t len, float *out_distances, const LanceFfiCancel *cancel, LanceFfiError *error) {
+int32_t lance_ffi_dataset_refine(const LanceFfiDataset *dataset, LanceFfiSlice column, uint32_t metric, const uint8_t *vectors, uint32_t value_type, uint32_t vectors_per_query, size_t query_count, size_t dim, const uint32_t *query, const uint64_t *row_id, size_t len, float *out_distances, const LanceFfiCancel *cancel, LanceFfiError *error) {
   BEGIN(dataset, cancel)
   pthread_mutex_lock(&lock);
   record("column=%.*s\nmetric=%u\nvalue_type=%u\nvectors_per_query=%u\nquery_count=%zu\ndim=%zu\nlen=%zu\n", (int)column.len, (const char *)column.ptr, metric, value_type, vectors_per_query, query_count, dim, len);
