@@ -23,6 +23,7 @@ type history struct {
 
 	stable     bool
 	overlaid   bool
+	ghosts     bool // rows deleted before a compaction are still in the index, where Lance finds them again (report 24)
 	partitions int
 }
 
@@ -95,7 +96,9 @@ func (h *history) change() {
 	case 7:
 		deferred := rng.IntN(2) == 0
 		target := pick(rng, 1<<20, 300)
-		h.try("compact", pylance.Args{"defer_index_remap": deferred, "target_rows_per_fragment": target}, "compact to %d rows, deferred remap %v", target, deferred)
+		if h.try("compact", pylance.Args{"defer_index_remap": deferred, "target_rows_per_fragment": target}, "compact to %d rows, deferred remap %v", target, deferred) {
+			h.ghosts = h.ghosts || h.stable && h.index != nil
+		}
 	case 8:
 		if h.index != nil {
 			merge := rng.IntN(4)

@@ -118,7 +118,7 @@ func TestConcurrency_ManyCallers(t *testing.T) {
 					return
 				default:
 					for q := range got {
-						if err := oracle.CheckExact(got[q], j.ranked[q], j.ask.K, oracle.Single); err != nil {
+						if err := oracle.CheckExact(got[q], j.ranked[q], j.ask.Page(), oracle.Single); err != nil {
 							errs <- err
 							return
 						}

@@ -106,7 +106,7 @@ func acceptable(t *testing.T, a lab.Ask, d *lab.Dataset, ds *binding.Dataset, ro
 		}
 		for i := range ranked {
 			require.NoError(t, oracle.CheckOrder(got[i]), way)
-			require.GreaterOrEqual(t, oracle.Recall(got[i], ranked[i], a.K, oracle.Single), 0.5, way)
+			require.GreaterOrEqual(t, oracle.Recall(got[i], ranked[i], a.Page(), oracle.Single), 0.5, way)
 		}
 	}
 }

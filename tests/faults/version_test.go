@@ -101,7 +101,7 @@ func TestVersions_GoneBeforeExecution(t *testing.T) {
 				for _, n := range res.Neighbors(0) {
 					got = append(got, oracle.Hit{RowID: n.RowID, Distance: float64(n.Distance)})
 				}
-				require.NoError(t, oracle.CheckExact(got, ranked[0], a.K, oracle.Single))
+				require.NoError(t, oracle.CheckExact(got, ranked[0], a.Page(), oracle.Single))
 			})
 		}
 	}

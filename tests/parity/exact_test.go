@@ -96,19 +96,33 @@ func appended(from int64, n int) lab.Table {
 // TestExact_DefaultProbes: where nothing is said about probes the library chooses them, and finds nearly everything.
 func TestExact_DefaultProbes(t *testing.T) {
 	for _, kind := range []string{"IVF_FLAT", "IVF_PQ", "IVF_SQ", "IVF_RQ", "IVF_HNSW_FLAT", "IVF_HNSW_SQ"} {
-		t.Run(kind, func(t *testing.T) {
-			d := lab.Create(t, clustered(7, 8000, 16), lab.Rows(2000))
-			i := lab.Index{Type: kind, Partitions: 16, Groups: [][]int{{0}, {1}, {2}, {3}}}
-			if kind == "IVF_PQ" {
-				i.SubVectors = 8
-			}
-			d.Index(i)
-			a := lab.Ask{K: 10, Ways: lab.FewWays()}
-			probe := clustered(8, 30, 16)
-			a.Queries = probe.Vectors
-			a.Query.RefineFactor = 10
-			a.Recall(t, d, d.Open(0), d.Live(0), 0.9)
-		})
+		for _, metric := range []oracle.Metric{oracle.L2, oracle.Cosine, oracle.Dot} {
+			t.Run(kind+"/"+string(metric), func(t *testing.T) {
+				d := lab.Create(t, clustered(7, 8000, 16), lab.Rows(2000))
+				i := lab.Index{Type: kind, Metric: metric, Partitions: 16, Groups: [][]int{{0}, {1}, {2}, {3}}}
+				if kind == "IVF_PQ" {
+					i.SubVectors = 8
+				}
+				d.Index(i)
+				a := lab.Ask{Metric: metric, K: 10, Ways: lab.FewWays(), Queries: clustered(8, 30, 16).Vectors}
+				a.Query.RefineFactor = 10
+				a.Recall(t, d, d.Open(0), d.Live(0), 0.9)
+			})
+		}
+	}
+}
+
+// TestExact_DefaultProbesOfFewPartitions: with next to nothing to choose from there is nothing to save.
+func TestExact_DefaultProbesOfFewPartitions(t *testing.T) {
+	for _, metric := range []oracle.Metric{oracle.L2, oracle.Cosine, oracle.Dot} {
+		for _, partitions := range []int{1, 2, 4} {
+			t.Run(fmt.Sprintf("%s/%d", metric, partitions), func(t *testing.T) {
+				d := lab.Fragments(t, apart(52, binding.Float32, 8, 200, 200, 50)...)
+				d.Index(lab.Index{Metric: metric, Partitions: partitions, Groups: [][]int{{0}, {1}}})
+				a := lab.Ask{Metric: metric, Queries: queries(53, binding.Float32, 20, 8), K: 10, Options: scan}
+				a.Recall(t, d, d.Open(0), d.Live(0), 0.95)
+			})
+		}
 	}
 }
 

@@ -75,3 +75,28 @@ func TestQuantised_UnindexedRows(t *testing.T) {
 		}
 	}
 }
+
+// TestQuantised_ProbingPerSegment: asked to probe by Lance's own rule, segment by segment, a search that says nothing
+// about probes returns what Lance's single scan returns.
+func TestQuantised_ProbingPerSegment(t *testing.T) {
+	for _, kind := range []string{"IVF_FLAT", "IVF_PQ", "IVF_SQ"} {
+		for _, metric := range []oracle.Metric{oracle.L2, oracle.Cosine, oracle.Dot} {
+			t.Run(kind+"/"+string(metric), func(t *testing.T) {
+				d := lab.Create(t, clustered(25, 4000, 16), lab.Rows(1000))
+				i := lab.Index{Type: kind, Metric: metric, Partitions: 20, Groups: [][]int{{0}, {1}, {2}, {3}}}
+				if kind == "IVF_PQ" {
+					i.SubVectors = 8
+				}
+				d.Index(i)
+				ds := d.Open(0)
+				for _, k := range []int{1, 10, 100} {
+					a := lab.Ask{Metric: metric, Queries: clustered(26, 5, 16).Vectors, K: k}
+					a.Options.Probing = binding.ProbingPerSegment
+					a.Same(t, d, ds)
+					a.Query.SearchEffort = lab.Ptr(0.2)
+					a.Same(t, d, ds)
+				}
+			})
+		}
+	}
+}

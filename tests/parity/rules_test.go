@@ -119,7 +119,7 @@ func TestRules_PinnedVersion(t *testing.T) {
 				for _, n := range res.Neighbors(i) {
 					got = append(got, oracle.Hit{RowID: n.RowID, Distance: float64(n.Distance)})
 				}
-				require.NoError(t, oracle.CheckExact(got, ranked[i], 10, oracle.Single), name)
+				require.NoError(t, oracle.CheckExact(got, ranked[i], oracle.Page{K: 10}, oracle.Single), name)
 			}
 			res.Release()
 		}
@@ -437,5 +437,24 @@ func TestRules_PlaceholdersNeverDisplace(t *testing.T) {
 				a.Exact(t, d, ds, rows)
 			}
 		})
+	}
+}
+
+// TestRules_MetricOfTheIndex: left out, the metric is settled once, when planning, and every task is told it.
+func TestRules_MetricOfTheIndex(t *testing.T) {
+	for _, metric := range []binding.Metric{binding.L2, binding.Cosine, binding.Dot} {
+		d := lab.Fragments(t, apart(52, binding.Float32, 8, 200, 200, 50)...)
+		d.Index(lab.Index{Metric: oracle.Metric(metric.String()), Groups: [][]int{{0}, {1}}})
+		ds := d.Open(0)
+		a := lab.Ask{Metric: oracle.Metric(metric.String()), Omit: true, Queries: queries(53, binding.Float32, 3, 8), K: 10, Options: scan}
+		a.Query.NProbes = 1
+		a.Exact(t, d, ds, d.Live(0))
+		for _, way := range lab.Ways() {
+			plan, err := distributed.NewPlan(t.Context(), ds, a.Question(t, d), way.Apply(a.Options))
+			require.NoError(t, err)
+			for _, task := range plan.Tasks() {
+				require.Equal(t, metric, task.Metric, "%v: %v", way, task)
+			}
+		}
 	}
 }

@@ -82,7 +82,7 @@ func TestReport33_FailureIsNotTheEnd(t *testing.T) {
 					partial(t, stats, gone, 300)
 					ranked := a
 					ranked.Keep = func(r oracle.Row) bool { return r.ID < 600 || r.ID >= 900 }
-					require.NoError(t, oracle.CheckExact(got[0], ranked.Ranked(d, d.Live(0))[0], 900, oracle.Single))
+					require.NoError(t, oracle.CheckExact(got[0], ranked.Ranked(d, d.Live(0))[0], oracle.Page{K: 900}, oracle.Single))
 				}
 			})
 		}
@@ -149,7 +149,7 @@ func TestReport35_Damage(t *testing.T) {
 						searchDamaged(t, a, d, uri, target+"/"+name)
 						got, _, err := lab.Search(sound, a.Question(t, d), distributed.Options{})
 						require.NoError(t, err)
-						require.NoError(t, oracle.CheckExact(got[0], ranked[0], 10, oracle.Single))
+						require.NoError(t, oracle.CheckExact(got[0], ranked[0], oracle.Page{K: 10}, oracle.Single))
 					}
 				}
 			})

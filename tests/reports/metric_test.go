@@ -463,6 +463,6 @@ func float32Query(t *testing.T, a lab.Ask, d *lab.Dataset, ds *binding.Dataset, 
 	for _, way := range a.Ways {
 		got, _, err := lab.Search(ds, q, way.Apply(a.Options))
 		require.NoError(t, err, way)
-		require.NoError(t, oracle.CheckExact(got[0], ranked[0], a.K, oracle.Half), way)
+		require.NoError(t, oracle.CheckExact(got[0], ranked[0], a.Page(), oracle.Half), way)
 	}
 }

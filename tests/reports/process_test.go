@@ -564,7 +564,7 @@ func TestReport43_QueryMemoryOfTheCaller(t *testing.T) {
 							if typ == binding.Float16 {
 								tol = oracle.Half
 							}
-							require.NoError(t, oracle.CheckExact(got, ranked[i], 10, tol), "%v", way)
+							require.NoError(t, oracle.CheckExact(got, ranked[i], oracle.Page{K: 10}, tol), "%v", way)
 						}
 						res.Release()
 					}

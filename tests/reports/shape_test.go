@@ -42,7 +42,7 @@ func TestReport11_OrderBeyondOneBatch(t *testing.T) {
 					for _, way := range lab.FewWays() {
 						got, _, err := lab.Search(ds, a.Question(t, d), way.Apply(a.Options))
 						require.NoError(t, err)
-						require.NoError(t, oracle.CheckExact(got[0], ranked[0], k, oracle.Single), "k %d %v", k, way)
+						require.NoError(t, oracle.CheckExact(got[0], ranked[0], oracle.Page{K: k}, oracle.Single), "k %d %v", k, way)
 					}
 				}
 			}

@@ -71,7 +71,10 @@ func (d *Dataset) vectors(queries [][]float64, multi [][][]float64) distributed.
 	return QueryVectors(d.Table.valueType(), queries, multi)
 }
 
-// Ranked is the order of the rows for each query, by brute force, with the rows before the offset left out.
+// Page is what the question asks for.
+func (a Ask) Page() oracle.Page { return oracle.Page{Offset: a.Offset, K: a.K} }
+
+// Ranked is the order of all rows for each query, by brute force.
 func (a Ask) Ranked(d *Dataset, rows []oracle.Row) [][]oracle.Hit {
 	n := max(len(a.Queries), len(a.Multi))
 	ranked := make([][]oracle.Hit, n)
@@ -83,7 +86,6 @@ func (a Ask) Ranked(d *Dataset, rows []oracle.Row) [][]oracle.Hit {
 			q.Vector = Round(d.Table.valueType(), a.Queries[i])
 		}
 		ranked[i] = oracle.Rank(rows, q)
-		ranked[i] = ranked[i][min(a.Offset, len(ranked[i])):]
 	}
 	return ranked
 }
@@ -95,7 +97,7 @@ func (a Ask) Exact(t *testing.T, d *Dataset, ds *binding.Dataset, rows []oracle.
 	Each(t, ds, a.Question(t, d), a.Options, a.ways(), func(t *testing.T, got Answers, _ distributed.Stats) {
 		require.Len(t, got, len(ranked))
 		for i := range ranked {
-			require.NoError(t, oracle.CheckExact(got[i], ranked[i], a.K, a.tolerance(d)), "query %d", i)
+			require.NoError(t, oracle.CheckExact(got[i], ranked[i], a.Page(), a.tolerance(d)), "query %d", i)
 		}
 	})
 }
@@ -111,7 +113,7 @@ func (a Ask) Recall(t *testing.T, d *Dataset, ds *binding.Dataset, rows []oracle
 		for i := range ranked {
 			require.NoError(t, oracle.CheckOrder(got[i]), "query %d", i)
 			require.LessOrEqual(t, len(got[i]), a.K)
-			sum += oracle.Recall(got[i], ranked[i], a.K, a.tolerance(d))
+			sum += oracle.Recall(got[i], ranked[i], a.Page(), a.tolerance(d))
 		}
 		require.GreaterOrEqual(t, sum/float64(len(ranked)), least, "recall@%d", a.K)
 	})
@@ -131,7 +133,7 @@ func (a Ask) SameAs(t *testing.T, d *Dataset, ds *binding.Dataset, want Answers)
 	Each(t, ds, a.Question(t, d), a.Options, a.ways(), func(t *testing.T, got Answers, _ distributed.Stats) {
 		require.Len(t, got, len(want))
 		for i := range want {
-			require.NoError(t, oracle.CheckSame(got[i], want[i], a.K, a.tolerance(d)), "query %d", i)
+			require.NoError(t, oracle.CheckSame(got[i], want[i], a.Page(), a.tolerance(d)), "query %d", i)
 		}
 	})
 }
@@ -247,7 +249,7 @@ func (a Ask) RightOrError(t *testing.T, d *Dataset, ds *binding.Dataset, rows []
 			continue
 		}
 		for i := range ranked {
-			require.NoError(t, oracle.CheckExact(got[i], ranked[i], a.K, a.tolerance(d)), "%v, query %d", way, i)
+			require.NoError(t, oracle.CheckExact(got[i], ranked[i], a.Page(), a.tolerance(d)), "%v, query %d", way, i)
 		}
 	}
 }

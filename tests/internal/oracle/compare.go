@@ -49,24 +49,51 @@ func CheckOrder(hits []Hit) error {
 	return nil
 }
 
-// CheckExact reports how got differs from the k nearest of ranked, which holds every row with a distance in order.
-// Rows within the tolerance of the k-th distance may stand for one another.
-func CheckExact(got, ranked []Hit, k int, tol Tolerance) error {
+// Page says which of the nearest rows are asked for: K of them, after the first Offset.
+type Page struct{ Offset, K int }
+
+func (p Page) of(ranked []Hit) []Hit {
+	from := min(p.Offset, len(ranked))
+	return ranked[from : from+min(p.K, len(ranked)-from)]
+}
+
+// border is the range of distances strictly inside a page. Rows at its borders may stand for others at the same
+// distance; where the page begins or ends with all the rows there are, no row may.
+func (p Page) border(page []Hit, more bool, tol Tolerance) (low, high float64) {
+	low, high = math.Inf(-1), math.Inf(1)
+	if p.Offset > 0 {
+		low = page[0].Distance + tol.of(page[0].Distance)
+	}
+	if more {
+		last := page[len(page)-1].Distance
+		high = last - tol.of(last)
+	}
+	return low, high
+}
+
+func inside(d, low, high float64) bool {
+	return (d > low || math.IsInf(low, -1)) && (d < high || math.IsInf(high, 1))
+}
+
+// CheckExact reports how got differs from a page of ranked, which holds every row with a distance in order. Rows within
+// the tolerance of the first or the last distance of the page may stand for others.
+func CheckExact(got, ranked []Hit, p Page, tol Tolerance) error {
 	if err := CheckOrder(got); err != nil {
 		return err
 	}
-	n := min(k, len(ranked))
-	if len(got) != n {
-		return fmt.Errorf("%d rows instead of %d%s", len(got), n, firstMissing(got, ranked[:n]))
+	want := p.of(ranked)
+	if len(got) != len(want) {
+		return fmt.Errorf("%d rows instead of %d%s", len(got), len(want), firstMissing(got, want))
 	}
-	if n == 0 {
+	if len(want) == 0 {
 		return nil
 	}
+	low, high := p.border(want, p.Offset+len(want) < len(ranked), tol)
 	distances := make(map[uint64]float64, len(ranked))
 	for _, h := range ranked {
 		distances[h.RowID] = h.Distance
 	}
-	limit := ranked[n-1].Distance
+	first, last := want[0].Distance, want[len(want)-1].Distance
 	for i, h := range got {
 		d, ok := distances[h.RowID]
 		switch {
@@ -74,22 +101,22 @@ func CheckExact(got, ranked []Hit, k int, tol Tolerance) error {
 			return fmt.Errorf("place %d: row %d (id %d) at %v is no candidate", i, h.RowID, h.ID, h.Distance)
 		case !tol.Equal(d, h.Distance):
 			return fmt.Errorf("place %d: row %d (id %d) has distance %v, not %v", i, h.RowID, h.ID, d, h.Distance)
-		case d > limit+tol.of(limit):
-			return fmt.Errorf("place %d: row %d (id %d) at %v is beyond the k-th distance %v%s", i, h.RowID, h.ID, d, limit, firstMissing(got, ranked[:n]))
+		case d > last+tol.of(last), d < first-tol.of(first):
+			return fmt.Errorf("place %d: row %d (id %d) at %v is outside the distances %v to %v%s", i, h.RowID, h.ID, d, first, last, firstMissing(got, want))
 		}
 	}
 	have := rowSet(got)
-	for _, h := range ranked[:n] {
-		if !have[h.RowID] && h.Distance < limit-tol.of(limit) {
-			return fmt.Errorf("row %d (id %d) at %v is missing; the k-th distance is %v", h.RowID, h.ID, h.Distance, limit)
+	for _, h := range want {
+		if !have[h.RowID] && inside(h.Distance, low, high) {
+			return fmt.Errorf("row %d (id %d) at %v is missing; the last distance is %v", h.RowID, h.ID, h.Distance, last)
 		}
 	}
 	return nil
 }
 
-// CheckSame reports how got differs from want, another answer to the same question for the k nearest. Where both are
-// full, rows within the tolerance of the last distance may stand for one another.
-func CheckSame(got, want []Hit, k int, tol Tolerance) error {
+// CheckSame reports how got differs from want, another answer to the same question. Where there may be rows before and
+// after the page, rows within the tolerance of its first or last distance may stand for others.
+func CheckSame(got, want []Hit, p Page, tol Tolerance) error {
 	if err := CheckOrder(got); err != nil {
 		return err
 	}
@@ -102,18 +129,17 @@ func CheckSame(got, want []Hit, k int, tol Tolerance) error {
 				i, got[i].RowID, got[i].Distance, want[i].RowID, want[i].Distance, firstMissing(got, want))
 		}
 	}
-	limit := math.Inf(1)
-	if len(want) == k && k > 0 {
-		limit = want[k-1].Distance
-		limit -= tol.of(limit)
+	if len(want) == 0 {
+		return nil
 	}
+	low, high := p.border(want, len(want) == p.K, tol)
 	for _, pair := range [...]struct {
 		verb  string
 		these []Hit
 		but   map[uint64]bool
 	}{{"missing", want, rowSet(got)}, {"one too many", got, rowSet(want)}} {
 		for i, h := range pair.these {
-			if !pair.but[h.RowID] && (h.Distance < limit || math.IsInf(limit, 1)) {
+			if !pair.but[h.RowID] && inside(h.Distance, low, high) {
 				return fmt.Errorf("place %d: row %d (id %d) at %v is %s", i, h.RowID, h.ID, h.Distance, pair.verb)
 			}
 		}

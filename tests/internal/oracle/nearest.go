@@ -59,24 +59,23 @@ func Rank(rows []Row, q Query) []Hit {
 	return hits
 }
 
-// Recall is the part of the k nearest of ranked that got holds, counting any row as near as the k-th; 1 when there
+// Recall is the part of a page of ranked that got holds, counting any row whose distance lies in the page's; 1 when there
 // is nothing to find.
-func Recall(got, ranked []Hit, k int, tol Tolerance) float64 {
-	n := min(k, len(ranked))
-	if n == 0 {
+func Recall(got, ranked []Hit, p Page, tol Tolerance) float64 {
+	want := p.of(ranked)
+	if len(want) == 0 {
 		return 1
 	}
-	limit := ranked[n-1].Distance
-	limit += tol.of(limit)
+	first, last := want[0].Distance, want[len(want)-1].Distance
 	distances := make(map[uint64]float64, len(ranked))
 	for _, h := range ranked {
 		distances[h.RowID] = h.Distance
 	}
 	found := 0
 	for _, h := range got {
-		if d, ok := distances[h.RowID]; ok && d <= limit {
+		if d, ok := distances[h.RowID]; ok && d <= last+tol.of(last) && d >= first-tol.of(first) {
 			found++
 		}
 	}
-	return float64(min(found, n)) / float64(n)
+	return float64(min(found, len(want))) / float64(len(want))
 }

@@ -35,8 +35,8 @@ func TestRank_LeavesOutWhatHasNoDistance(t *testing.T) {
 
 func TestCheckExact_FindsEachFault(t *testing.T) {
 	ranked := []Hit{{1, 1, 0}, {2, 2, 1}, {3, 3, 2}, {4, 4, 2}, {5, 5, 9}}
-	require.NoError(t, CheckExact([]Hit{{1, 1, 0}, {2, 2, 1}, {4, 4, 2}}, ranked, 3, Single), "the other member of a tie")
-	require.NoError(t, CheckExact(ranked, ranked, 10, Single), "fewer rows than k")
+	require.NoError(t, CheckExact([]Hit{{1, 1, 0}, {2, 2, 1}, {4, 4, 2}}, ranked, Page{K: 3}, Single), "the other member of a tie")
+	require.NoError(t, CheckExact(ranked, ranked, Page{K: 10}, Single), "fewer rows than k")
 	for name, got := range map[string][]Hit{
 		"short":          {{1, 1, 0}, {2, 2, 1}},
 		"far":            {{1, 1, 0}, {2, 2, 1}, {5, 5, 9}},
@@ -48,24 +48,39 @@ func TestCheckExact_FindsEachFault(t *testing.T) {
 		"tie order":      {{1, 1, 0}, {4, 4, 2}, {3, 3, 2}},
 		"NaN":            {{1, 1, 0}, {2, 2, math.NaN()}, {3, 3, 2}},
 	} {
-		require.Error(t, CheckExact(got, ranked, 3, Single), name)
+		require.Error(t, CheckExact(got, ranked, Page{K: 3}, Single), name)
 	}
 }
 
 func TestCheckSame_FindsEachFault(t *testing.T) {
 	want := []Hit{{1, 1, 0}, {2, 2, 1}, {3, 3, 2}}
-	require.NoError(t, CheckSame([]Hit{{1, 1, 0}, {2, 2, 1}, {4, 4, 2}}, want, 3, Single), "a tie at the boundary")
-	require.Error(t, CheckSame([]Hit{{1, 1, 0}, {2, 2, 1}, {4, 4, 2}}, want, 4, Single), "no boundary below k rows")
-	require.Error(t, CheckSame([]Hit{{1, 1, 0}, {9, 9, 1}, {3, 3, 2}}, want, 3, Single))
-	require.Error(t, CheckSame([]Hit{{1, 1, 0}, {2, 2, 1}, {3, 3, 3}}, want, 3, Single))
-	require.Error(t, CheckSame(want[:2], want, 3, Single))
+	require.NoError(t, CheckSame([]Hit{{1, 1, 0}, {2, 2, 1}, {4, 4, 2}}, want, Page{K: 3}, Single), "a tie at the boundary")
+	require.Error(t, CheckSame([]Hit{{1, 1, 0}, {2, 2, 1}, {4, 4, 2}}, want, Page{K: 4}, Single), "no boundary below k rows")
+	require.Error(t, CheckSame([]Hit{{1, 1, 0}, {9, 9, 1}, {3, 3, 2}}, want, Page{K: 3}, Single))
+	require.Error(t, CheckSame([]Hit{{1, 1, 0}, {2, 2, 1}, {3, 3, 3}}, want, Page{K: 3}, Single))
+	require.Error(t, CheckSame(want[:2], want, Page{K: 3}, Single))
+}
+
+func TestCheck_PagesOverTies(t *testing.T) {
+	ranked := []Hit{{1, 1, 0}, {2, 2, 1}, {3, 3, 1}, {4, 4, 2}, {5, 5, 3}}
+	page := Page{Offset: 2, K: 2}
+	for _, check := range []func(got []Hit) error{
+		func(got []Hit) error { return CheckExact(got, ranked, page, Single) },
+		func(got []Hit) error { return CheckSame(got, ranked[2:4], page, Single) },
+	} {
+		require.NoError(t, check([]Hit{{3, 3, 1}, {4, 4, 2}}))
+		require.NoError(t, check([]Hit{{2, 2, 1}, {4, 4, 2}}), "the other member of a tie where the page begins")
+		require.Error(t, check([]Hit{{1, 1, 0}, {4, 4, 2}}))
+		require.Error(t, check([]Hit{{4, 4, 2}, {5, 5, 3}}))
+	}
+	require.NoError(t, CheckExact(nil, ranked, Page{Offset: 9, K: 2}, Single))
 }
 
 func TestRecall_CountsTiesAsFound(t *testing.T) {
 	ranked := []Hit{{1, 1, 0}, {2, 2, 1}, {3, 3, 1}, {4, 4, 5}}
-	require.InDelta(t, 1, Recall([]Hit{{1, 1, 0}, {3, 3, 1}}, ranked, 2, Single), 0)
-	require.InDelta(t, 0.5, Recall([]Hit{{1, 1, 0}, {4, 4, 5}}, ranked, 2, Single), 0)
-	require.InDelta(t, 1, Recall(nil, nil, 2, Single), 0)
+	require.InDelta(t, 1, Recall([]Hit{{1, 1, 0}, {3, 3, 1}}, ranked, Page{K: 2}, Single), 0)
+	require.InDelta(t, 0.5, Recall([]Hit{{1, 1, 0}, {4, 4, 5}}, ranked, Page{K: 2}, Single), 0)
+	require.InDelta(t, 1, Recall(nil, nil, Page{K: 2}, Single), 0)
 }
 
 func TestHalf_RoundTrips(t *testing.T) {
