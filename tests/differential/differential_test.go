@@ -52,7 +52,11 @@ func runCase(t *testing.T, seed uint64, count *tally) {
 			t.Logf("repeat with: go test ./tests/differential -run TestDifferential -seed %d\nhistory:%v", seed, h)
 		}
 	}()
-	ds, rows := h.data.Open(0), h.data.Live(0)
+	version := uint64(0)
+	if rng.IntN(4) == 0 {
+		version = h.at(pick(rng, h.snapshots...))
+	}
+	ds, rows := h.data.Open(version), h.data.Live(version)
 	if len(rows) == 0 {
 		t.Skip("no row is left")
 	}

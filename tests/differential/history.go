@@ -22,9 +22,30 @@ type history struct {
 	index  *lab.Index // the vector index, once built
 
 	stable     bool
-	overlaid   bool
 	ghosts     bool // rows deleted before a compaction are still in the index, where Lance finds them again (report 24)
 	partitions int
+
+	snapshots []snapshot
+}
+
+// snapshot is what was known of the dataset at a version.
+type snapshot struct {
+	version    uint64
+	steps      int
+	index      *lab.Index
+	ghosts     bool
+	partitions int
+}
+
+func (h *history) remember() {
+	h.snapshots = append(h.snapshots, snapshot{h.data.Describe(0).Version, len(h.steps), h.index, h.ghosts, h.partitions})
+}
+
+// at goes back to a snapshot: what is asked from now on is about that version.
+func (h *history) at(s snapshot) uint64 {
+	h.step("asked at version %d, after %d of these steps", s.version, s.steps)
+	h.index, h.ghosts, h.partitions = s.index, s.ghosts, s.partitions
+	return s.version
 }
 
 func (h *history) step(format string, args ...any) {
@@ -40,14 +61,18 @@ func newHistory(t testing.TB, rng *rand.Rand) *history {
 	h.data = lab.Create(t, h.schema.rows(rng, rows), lab.Rows(perFile), lab.StableRowIDs(h.stable))
 	h.step("write %d rows, %d per file, stable row ids %v; %v", rows, perFile, h.stable, h.schema)
 	before, after := rng.IntN(3), rng.IntN(5)
+	h.remember()
 	for range before {
 		h.change()
+		h.remember()
 	}
 	if rng.IntN(10) > 0 {
 		h.buildIndex()
+		h.remember()
 	}
 	for range after {
 		h.change()
+		h.remember()
 	}
 	return h
 }
@@ -132,9 +157,7 @@ func (h *history) overlay() {
 	record := h.schema.rows(h.rng, len(offsets), make([]int64, len(offsets))...).Record()
 	defer record.Release()
 	args := pylance.Args{"fragment": f.ID, "offsets": offsets, "ipc": pylance.IPC(record), "only": []string{h.schema.Name}}
-	if h.try("overlay", args, "overlay %d rows of fragment %d", len(offsets), f.ID) {
-		h.overlaid = true
-	}
+	h.try("overlay", args, "overlay %d rows of fragment %d", len(offsets), f.ID)
 }
 
 func (h *history) metrics() []oracle.Metric {

@@ -105,7 +105,10 @@ func (h *history) filter(rng *rand.Rand, a *lab.Ask) {
 func (h *history) probes(rng *rand.Rand, a *lab.Ask) {
 	partitions := max(1, h.partitions)
 	switch rng.IntN(8) {
-	case 0: // the default rule
+	case 0: // the default rule, or Lance's for each segment
+		if rng.IntN(2) == 0 {
+			a.Options.Probing = binding.ProbingPerSegment
+		}
 	case 1:
 		a.Query.NProbes = 1
 	case 2:
@@ -155,6 +158,9 @@ func (h *history) distances(rng *rand.Rand, a *lab.Ask, rows []oracle.Row) {
 // chosenProbes tells whether the library or Lance chooses what to read.
 func chosenProbes(a lab.Ask) bool {
 	q := a.Query
+	if a.Options.Probing == binding.ProbingPerSegment && q.RefineFactor == 0 && a.Filter == "" {
+		return false // Lance's own rule. With fewer rows than k, or with a filter, it reads on, by a budget for the whole scan
+	}
 	return !q.NoIndex && q.NProbes == 0 && q.MinNProbes == 0 && q.SearchEffort == nil
 }
 
