@@ -158,8 +158,8 @@ func (h *history) distances(rng *rand.Rand, a *lab.Ask, rows []oracle.Row) {
 // chosenProbes tells whether the library or Lance chooses what to read.
 func chosenProbes(a lab.Ask) bool {
 	q := a.Query
-	if a.Options.Probing == binding.ProbingPerSegment && q.RefineFactor == 0 && a.Filter == "" {
-		return false // Lance's own rule. With fewer rows than k, or with a filter, it reads on, by a budget for the whole scan
+	if a.Options.Probing == binding.ProbingPerSegment && q.RefineFactor == 0 && a.Filter == "" && a.K+a.Offset <= 10 && a.Lower == nil {
+		return false // Lance's own rule; where it finds fewer than k rows it reads on, by a budget for the whole scan
 	}
 	return !q.NoIndex && q.NProbes == 0 && q.MinNProbes == 0 && q.SearchEffort == nil
 }

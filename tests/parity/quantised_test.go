@@ -77,7 +77,8 @@ func TestQuantised_UnindexedRows(t *testing.T) {
 }
 
 // TestQuantised_ProbingPerSegment: asked to probe by Lance's own rule, segment by segment, a search that says nothing
-// about probes returns what Lance's single scan returns.
+// about probes returns what Lance's single scan returns. It holds as long as the first partitions give k rows: where they
+// do not, Lance reads on by a budget for the whole scan, which is another one for each task.
 func TestQuantised_ProbingPerSegment(t *testing.T) {
 	for _, kind := range []string{"IVF_FLAT", "IVF_PQ", "IVF_SQ"} {
 		for _, metric := range []oracle.Metric{oracle.L2, oracle.Cosine, oracle.Dot} {
@@ -89,7 +90,7 @@ func TestQuantised_ProbingPerSegment(t *testing.T) {
 				}
 				d.Index(i)
 				ds := d.Open(0)
-				for _, k := range []int{1, 10, 100} {
+				for _, k := range []int{1, 10, 20} {
 					a := lab.Ask{Metric: metric, Queries: clustered(26, 5, 16).Vectors, K: k}
 					a.Options.Probing = binding.ProbingPerSegment
 					a.Same(t, d, ds)
