@@ -207,7 +207,7 @@ func (b *brokenRefine) Refine(ctx context.Context, r binding.RefineRequest) ([]f
 	return d[:len(d)-1], err
 }
 
-func TestMultivector_RowsStayTogetherUnlessRefined(t *testing.T) {
+func TestMultivector_RowsStayTogether(t *testing.T) {
 	tab := line(20, 20, 20).index("x", []uint32{0}, []uint32{1}, []uint32{2})
 	tab.column.Multivector = true
 	v := Float32(make([]float32, 2*3*4), 4)
@@ -216,19 +216,15 @@ func TestMultivector_RowsStayTogetherUnlessRefined(t *testing.T) {
 		refine   int
 		tasks    int
 	}{
-		{Single, 0, 1}, {Segments, 0, 1}, {Queries, 0, 2}, {Grid, 0, 2}, {Auto, 0, 1}, {Segments, 2, 3},
+		{Single, 0, 1}, {Segments, 0, 1}, {Queries, 0, 2}, {Grid, 0, 2}, {Auto, 0, 1}, {Segments, 2, 1}, {Grid, 2, 2},
 	} {
 		p := tab.plan(t, Query{Column: "vec", Vectors: MultiVector(v, 3), K: 2, RefineFactor: c.refine}, Options{Strategy: c.strategy, Threads: 4})
 		require.Len(t, p.Tasks(), c.tasks, "%s, refine %d", c.strategy, c.refine)
 		for _, task := range p.Tasks() {
 			require.Equal(t, 3, task.Vectors.PerQuery)
 			require.Equal(t, IndexTask, task.Kind)
-			if c.refine == 0 {
-				require.Len(t, task.Segments, 3)
-			}
+			require.Len(t, task.Segments, 3)
 		}
-		if c.refine == 0 {
-			require.Contains(t, p.Explain(), "scores of a multivector search without refinement depend on the set of segments")
-		}
+		require.Contains(t, p.Explain(), "candidates of a multivector search depend on the set of segments")
 	}
 }

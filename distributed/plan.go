@@ -203,8 +203,10 @@ func (p *Plan) staysWhole(x *indexLayout) string {
 			return "a segment does not say which fragments it covers"
 		}
 		return strings.Join(p.catalog.monolithic, "; ")
-	case p.column.Multivector && p.sizes.refine == 0:
-		return "scores of a multivector search without refinement depend on the set of segments searched"
+	case p.column.Multivector:
+		// Lance over-fetches for each vector of the query and adds up what it found, so both the candidates and, without
+		// refinement, their scores depend on the segments searched together.
+		return "candidates of a multivector search depend on the set of segments searched"
 	}
 	return ""
 }

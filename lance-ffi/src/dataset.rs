@@ -17,7 +17,7 @@ use lance_table::format::IndexMetadata;
 use serde::Deserialize;
 use tokio::sync::OnceCell;
 
-use crate::error::{Error, NOT_FOUND, Result, VERSION_GONE};
+use crate::error::{Error, INTERNAL, IO, NOT_FOUND, Result, VERSION_GONE};
 use crate::namespace::{self, NamespaceRequest};
 use crate::vectors::Vectors;
 use crate::warm::Warm;
@@ -214,7 +214,8 @@ impl Handle {
     /// Says that the version is gone when that is why `error` happened: files that a cleanup removed surface as
     /// "not found" from deep inside a read.
     pub async fn explain(&self, error: Error) -> Error {
-        if error.code != NOT_FOUND {
+        // From inside a query plan it comes as text, so other codes are looked into as well.
+        if !matches!(error.code, NOT_FOUND | IO | INTERNAL) {
             return error;
         }
         let location = self.dataset.manifest_location();
@@ -359,7 +360,7 @@ fn exact_distances(query: &ArrayRef, stored: &ArrayRef, metric: DistanceType) ->
 }
 
 /// The array at a field path of a batch that holds just that path.
-fn nested_column(batch: &RecordBatch, path: &str) -> Result<ArrayRef> {
+pub fn nested_column(batch: &RecordBatch, path: &str) -> Result<ArrayRef> {
     let parts = lance_core::datatypes::parse_field_path(path)?;
     let missing = || Error::internal(format!("column {path:?} is not in the rows read"));
     let mut parts = parts.iter();

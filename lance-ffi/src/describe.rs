@@ -35,7 +35,11 @@ pub async fn describe(handle: &Handle) -> Result<Value> {
             "deleted_rows": deleted,
         }));
     }
-    let (indexes, other_indexes, monolithic) = index::describe_vector_indexes(&handle.dataset).await?;
+    let (indexes, other_indexes, mut monolithic) = index::describe_vector_indexes(&handle.dataset).await?;
+    if handle.dataset.fragments().iter().any(|f| !f.overlays.is_empty()) {
+        // One scan re-scores all of its candidates exactly once some rows are stale; the scans of a split would not all.
+        monolithic.push("data overlays changed rows after they were indexed".into());
+    }
     Ok(json!({
         "uri": handle.dataset.uri(),
         "version": handle.version(),

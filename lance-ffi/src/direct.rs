@@ -417,8 +417,10 @@ impl Search {
         let mut query = run.base.clone();
         query.dist_q_c = probe.centroid_distance;
         let filter = self.rows[probe.segment as usize].prefilter(segment, probe.partition);
-        if segment.quantization == QuantizationType::Rabit && !filter.is_empty() {
-            // Filtered rows of RQ are estimated with another rounding one by one than in Lance's own search.
+        let bounded = query.lower_bound.is_some() || query.upper_bound.is_some();
+        if segment.quantization == QuantizationType::Rabit && (bounded || !filter.is_empty()) {
+            // Of an RQ row there are two estimates. Which one a filter or a bound sees differs between Lance's ways of
+            // searching a partition; this is the one that its own search takes.
             let batches = segment
                 .index
                 .clone()

@@ -15,7 +15,8 @@
 //! right angle to the direction of the query), which is why a slack below 1 loses almost nothing.
 //!
 //! Dot product: a row `c + e` scores `q.c + q.e`, and `q.e` is at most about `|q| r`; the reach, as a distance, is
-//! `1 - q.c - slack * |q| r`, read while that is not above the k-th distance.
+//! `1 - q.c - slack * |q| r`, read while that is not above the k-th distance. Nothing bounds it from the other side, and
+//! the best of many rows comes near to `|q| r` in few dimensions, so the slack is 1.
 
 use std::sync::Arc;
 
@@ -27,7 +28,10 @@ use crate::warm::{Geometry, Segment};
 
 /// Slack at search effort 0.5, calibrated in `bench/` on queries kept apart from those that judge it.
 const L2_SLACK: f32 = 0.7;
-const DOT_SLACK: f32 = 0.6;
+const DOT_SLACK: f32 = 1.0;
+
+/// Partitions read whatever the bound says, at search effort 0.5: it is a poor guess before a few have been read.
+const FLOOR: f32 = 4.0;
 
 /// Partitions sorted at a time: most queries read far fewer.
 const CHUNK: usize = 64;
@@ -60,6 +64,7 @@ pub struct Rule {
     /// Index distances are this many times the squared Euclidean distance.
     scale: f32,
     slack: f32,
+    floor: usize,
 }
 
 impl Rule {
@@ -83,6 +88,7 @@ impl Rule {
                 1.0
             },
             slack: base * odds,
+            floor: (FLOOR * odds).clamp(1.0, 1e6) as usize,
         }
     }
 
@@ -123,6 +129,7 @@ pub struct Frontier {
     at: usize,
     count: usize,
     left: usize,
+    given: usize,
 }
 
 /// Lance's pair kernels: its batch kernel for L2 was 4 times slower above 16 dimensions (AVX-512 host, v3 build).
@@ -231,6 +238,7 @@ impl Frontier {
             at: 0,
             count,
             left: count,
+            given: 0,
         }
     }
 
@@ -299,11 +307,16 @@ impl Frontier {
 
     /// The next partition worth reading while the k-th distance is `kth`; None when there is none.
     pub fn next(&mut self, kth: f32) -> Option<Probe> {
-        let cutoff = self.rule.cutoff(kth);
+        let cutoff = if self.given < self.rule.floor {
+            f32::INFINITY
+        } else {
+            self.rule.cutoff(kth)
+        };
         loop {
             match self.sorted.get(self.at) {
                 Some(probe) if probe.reach <= cutoff => {
                     self.at += 1;
+                    self.given += 1;
                     return Some(*probe);
                 }
                 _ if self.left == 0 => return None,

@@ -11,7 +11,8 @@ use futures::{StreamExt, TryStreamExt};
 use lance::dataset::scanner::Scanner;
 use lance_index::vector::ApproxMode;
 use lance_linalg::distance::DistanceType;
-use lance_table::format::Fragment;
+use lance_table::format::{Fragment, IndexMetadata};
+use roaring::RoaringBitmap;
 
 use crate::dataset::{ColumnInfo, Handle};
 use crate::error::{Error, Result};
@@ -62,8 +63,31 @@ pub async fn metric(handle: &Handle, request: &Request, column: &ColumnInfo) -> 
     match request.metric {
         // Lance falls back to a flat search when an index it chose by itself has another metric.
         Some(metric) if metric != segment.metric => Ok((metric, true)),
-        _ => Ok((segment.metric, request.refine_factor.is_some())),
+        _ => Ok((
+            segment.metric,
+            request.refine_factor.is_some() || scans_beside(handle, request, indices, chosen),
+        )),
     }
+}
+
+/// Whether Lance will also scan fragments that the index does not cover: then it re-scores all candidates exactly.
+fn scans_beside(handle: &Handle, request: &Request, indices: &[IndexMetadata], chosen: &IndexMetadata) -> bool {
+    let target: RoaringBitmap = match (request.fragments.is_empty(), request.segments.is_empty()) {
+        (false, _) => request.fragments.iter().copied().collect(),
+        (true, true) => handle.dataset.fragment_bitmap().as_ref().clone(),
+        (true, false) => return false,
+    };
+    let mut covered = RoaringBitmap::new();
+    for index in indices
+        .iter()
+        .filter(|i| i.name == chosen.name && (request.segments.is_empty() || request.segments.contains(&i.uuid)))
+    {
+        match &index.fragment_bitmap {
+            Some(bitmap) => covered |= bitmap,
+            None => return false,
+        }
+    }
+    !target.is_subset(&covered)
 }
 
 fn configure(scanner: &mut Scanner, handle: &Handle, request: &Request, query: &dyn Array) -> Result<()> {

@@ -177,6 +177,8 @@ pub async fn route(handle: &Arc<Handle>, request: &mut Request, call: &Call) -> 
         return Ok((column, Route::Nothing(request.metric.unwrap_or(default_metric))));
     }
     request.k = request.k.min(live);
+    // HNSW allocates ef entries; more than there are rows finds nothing more.
+    request.ef = request.ef.map(|ef| ef.min((live as usize).max(request.candidates())));
     if let Some(factor) = request.refine_factor {
         if factor == 0 {
             return Err(Error::invalid(

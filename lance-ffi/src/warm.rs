@@ -18,13 +18,15 @@ use lance_index::vector::VectorIndex;
 use lance_index::vector::quantizer::QuantizationType;
 use lance_index::vector::v3::subindex::SubIndexType;
 use lance_linalg::distance::DistanceType;
+use lance_linalg::distance::dot::dot_f32;
+use lance_linalg::distance::l2::l2_f32;
 use lance_select::{RowAddrMask, RowAddrTreeMap};
 use lance_table::format::IndexMetadata;
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 use uuid::Uuid;
 
-use crate::dataset::Handle;
+use crate::dataset::{Handle, nested_column};
 use crate::error::{CORRUPT, Error, IO, Result, VERSION_GONE};
 use crate::metrics::Counters;
 
@@ -34,8 +36,8 @@ const FILTER_BYTES: usize = 256 << 20;
 /// Texts of valid filters kept; a service that writes values into its filters makes new ones forever.
 const VALID_FILTERS: usize = 4096;
 
-/// The default sample of Lance's k-means: the loss that it stores is the sum over this many rows a partition.
-const TRAINING_ROWS_PER_PARTITION: u64 = 256;
+/// Rows read to measure how far rows lie from their centroids, where the index does not say.
+const SAMPLE_ROWS: usize = 256;
 
 /// Where the cells of a segment lie: what probing over several segments is decided by.
 pub struct Geometry {
@@ -106,26 +108,83 @@ fn as_f32(centroids: &FixedSizeListArray) -> Option<Vec<f32>> {
 }
 
 fn geometry(index: &dyn VectorIndex) -> Option<Geometry> {
-    let model = index.ivf_model();
-    let list = model.centroids_array()?;
+    let list = index.ivf_model().centroids_array()?;
     let dim = list.value_length() as usize;
     let centroids = as_f32(list)?;
     if dim == 0 || centroids.is_empty() || centroids.iter().any(|v| !v.is_finite()) {
         return None;
     }
-    let partitions = centroids.len() / dim;
     // The model counts the rows of the sub-index, which a flat one has none of; the index counts those it stores.
-    let lengths: Vec<u32> = (0..partitions).map(|p| index.partition_size(p) as u32).collect();
-    let rows: u64 = lengths.iter().map(|n| *n as u64).sum();
-    let sample = rows.min(partitions as u64 * TRAINING_ROWS_PER_PARTITION).max(1);
-    let radius = (model.loss()? / sample as f64).sqrt() as f32;
-    (radius.is_finite() && radius >= 0.0).then_some(Geometry {
+    let lengths = (0..centroids.len() / dim)
+        .map(|p| index.partition_size(p) as u32)
+        .collect();
+    Some(Geometry {
         dim,
         centroids,
-        radius,
+        radius: f32::NAN,
         lengths,
         same_as_lance: list.value_type() == DataType::Float32,
     })
+}
+
+/// The root mean square distance of rows to their centroids. Lance stores the sum of the squares over all rows as the
+/// model's loss, except for dot, whose loss is a sum of 1 - dot and says nothing about distances: there a few rows are
+/// read.
+async fn radius(
+    dataset: &Arc<Dataset>,
+    column: &str,
+    meta: &IndexMetadata,
+    index: &dyn VectorIndex,
+    geometry: &Geometry,
+) -> Result<Option<f32>> {
+    let rows: u64 = geometry.lengths.iter().map(|n| *n as u64).sum();
+    if let Some(loss) = index.ivf_model().loss()
+        && index.metric_type() != DistanceType::Dot
+        && loss >= 0.0
+        && rows > 0
+    {
+        return Ok(Some((loss / rows as f64).sqrt() as f32));
+    }
+    if index.metric_type() == DistanceType::Cosine {
+        return Ok(None);
+    }
+    let owned = meta.fragment_bitmap.as_ref();
+    let Some(fragment) = dataset
+        .get_fragments()
+        .into_iter()
+        .find(|f| owned.is_some_and(|b| b.contains(f.id() as u32)))
+    else {
+        return Ok(None);
+    };
+    let live = fragment.count_rows(None).await?;
+    let mut scan = fragment.scan();
+    scan.project(&[column])?;
+    scan.limit(
+        Some(SAMPLE_ROWS as i64),
+        Some((live.saturating_sub(SAMPLE_ROWS) / 2) as i64),
+    )?;
+    let mut batches = scan.try_into_stream().await?;
+    let (mut sum, mut count) = (0.0, 0_usize);
+    while let Some(batch) = batches.try_next().await? {
+        let vectors = nested_column(&batch, column)?;
+        let Some(list) = vectors.as_fixed_size_list_opt() else {
+            return Ok(None);
+        };
+        let Some(values) = as_f32(list) else {
+            return Ok(None);
+        };
+        let all = values.chunks_exact(geometry.dim).enumerate();
+        for (_, row) in all.filter(|(at, row)| !list.is_null(*at) && row.iter().all(|v| v.is_finite())) {
+            let centroids = geometry.centroids.chunks_exact(geometry.dim);
+            let nearest = match index.metric_type() {
+                DistanceType::Dot => centroids.max_by(|a, b| dot_f32(row, a).total_cmp(&dot_f32(row, b))),
+                _ => centroids.min_by(|a, b| l2_f32(row, a).total_cmp(&l2_f32(row, b))),
+            };
+            sum += nearest.map_or(0.0, |c| l2_f32(row, c) as f64);
+            count += 1;
+        }
+    }
+    Ok((count > 0).then(|| (sum / count as f64).sqrt() as f32))
 }
 
 async fn open_segment(
@@ -143,11 +202,18 @@ async fn open_segment(
         None => None,
     };
     let (sub_index, quantization) = index.sub_index_type();
+    let geometry = match geometry(index.as_ref()) {
+        Some(geometry) => radius(dataset, column, meta, index.as_ref(), &geometry)
+            .await?
+            .filter(|radius| radius.is_finite())
+            .map(|radius| Geometry { radius, ..geometry }),
+        None => None,
+    };
     let verdicts = (0..index.total_partitions()).map(|_| AtomicU8::new(UNKNOWN)).collect();
     Ok(Segment {
         meta: meta.clone(),
         metric: index.metric_type(),
-        geometry: geometry(index.as_ref()),
+        geometry,
         sub_index,
         quantization,
         owned,
