@@ -69,7 +69,7 @@ func (d *Dataset) Compact(ctx context.Context, o CompactOptions) (CompactResult,
 	return result, err
 }
 
-// Tag creates a tag for a version, or moves it there. Errors are ErrInvalidArgument, ErrVersionGone, ErrIO, ErrClosed, and that of the context.
+// Tag creates a tag for a version, or moves it there. Errors are ErrInvalidArgument, ErrNotFound, ErrIO, ErrClosed, and that of the context.
 func (d *Dataset) Tag(ctx context.Context, name string, version uint64) error {
 	const op = "tag"
 	switch {

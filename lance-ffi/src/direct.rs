@@ -320,7 +320,7 @@ fn floats(values: &ArrayRef) -> Result<Vec<f32>> {
 fn ranked(segment: &Segment, query: &Query, nprobes: usize) -> Result<Vec<(u32, f32)>> {
     // RQ estimates with the very distance that Lance computed.
     if segment.quantization != QuantizationType::Rabit
-        && let Some(geometry) = segment.geometry.as_ref().filter(|g| g.same_as_lance)
+        && let Some(geometry) = segment.geometry.as_deref().filter(|g| g.same_as_lance)
         && let Some(key) = query.key.as_primitive_opt::<Float32Type>()
         && let Some(nearest) = probe::nearest(segment.metric, key.values(), geometry, nprobes)
     {
@@ -362,7 +362,9 @@ impl Search {
         let order = match plan.probing {
             Probing::Shared { effort } => {
                 let rule = Rule::new(plan.metric, plan.exact, effort);
-                let frontier = Frontier::new(rule, &self.plan.segments, &self.skip, &floats(&base.key)?);
+                let cells = plan.segments.iter().zip(&self.skip);
+                let cells = cells.map(|(s, skip)| s.geometry.clone().filter(|_| !skip)).collect();
+                let frontier = Frontier::new(rule, cells, &floats(&base.key)?);
                 Counters::add(&self.call.counters.ranked, frontier.ranked());
                 Sequence::Frontier(frontier)
             }
@@ -798,4 +800,167 @@ async fn by_partition(search: &Arc<Search>, threads: usize, runs: &Arc<Vec<Run>>
         }
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::{self, Route};
+    use crate::vectors::Vectors;
+    use crate::write::fixtures::{self, DIM};
+    use lance::dataset::builder::DatasetBuilder;
+    use serde_json::json;
+
+    const FRAGMENTS: usize = 4;
+    const ROWS: usize = 300;
+
+    async fn indexed(uri: &str, kind: &str) -> Arc<Handle> {
+        let dataset = fixtures::dataset(uri, FRAGMENTS, ROWS).await;
+        let mut segments = Vec::new();
+        for fragment in 0..FRAGMENTS {
+            let request = json!({"column": "vec", "type": kind, "name": "x", "partitions": 6, "fragments": [fragment]});
+            let request = serde_json::from_value(request).unwrap();
+            segments.push(crate::index::create_segment(&dataset, request).await.unwrap());
+        }
+        crate::index::commit_segments(&dataset, "x", "vec", segments)
+            .await
+            .unwrap();
+        let dataset = DatasetBuilder::from_uri(uri).load().await.unwrap();
+        Arc::new(Handle::new(dataset))
+    }
+
+    async fn request(handle: &Handle, queries: usize, k: u64) -> Request {
+        let values: Vec<f32> = (0..queries)
+            .flat_map(|q| fixtures::vector(5_000_000 + q as i64))
+            .collect();
+        // SAFETY: the values are as many as the shape says.
+        let vectors = unsafe { Vectors::copy(values.as_ptr().cast(), crate::abi::LANCE_FFI_FLOAT32, queries, 0, DIM) };
+        Request {
+            column: "vec".into(),
+            filter: None,
+            segments: handle.indices().await.unwrap().iter().map(|i| i.uuid).collect(),
+            fragments: Vec::new(),
+            vectors: vectors.unwrap(),
+            k,
+            refine_factor: None,
+            nprobes: None,
+            min_nprobes: None,
+            max_nprobes: None,
+            search_effort: None,
+            ef: None,
+            lower: None,
+            upper: None,
+            metric: None,
+            query_parallelism: 0,
+            approx_mode: Default::default(),
+            use_index: true,
+            path: Path::Direct,
+            probing: search::Probing::Auto,
+            threads: 2,
+            bounds: Vec::new(),
+        }
+    }
+
+    async fn answer(handle: &Arc<Handle>, mut request: Request) -> Result<Neighbors> {
+        let call = Call::new(Default::default());
+        let (column, route) = search::route(handle, &mut request, &call).await?;
+        let found = match route {
+            Route::Direct(plan) => run(handle.clone(), plan, Arc::new(request), call).await?,
+            Route::Scanner => search::run_scanner(handle.clone(), request, column, call).await?,
+            Route::Nothing(_) => panic!("the table holds rows"),
+        };
+        Ok(found.neighbors)
+    }
+
+    /// The k nearest rows by float64, of those that `keep` keeps: ids are row addresses.
+    fn nearest(query: i64, k: usize, keep: impl Fn(i64) -> bool) -> Vec<u64> {
+        let query = fixtures::vector(5_000_000 + query);
+        let mut all: Vec<(f64, u64)> = (0..(FRAGMENTS * ROWS) as i64)
+            .filter(|id| keep(*id))
+            .map(|id| {
+                let squares = fixtures::vector(id).into_iter().zip(&query);
+                let distance = squares.map(|(a, b)| (a as f64 - *b as f64).powi(2)).sum();
+                let id = id as u64;
+                (distance, (id / ROWS as u64) << 32 | id % ROWS as u64)
+            })
+            .collect();
+        all.sort_by(|a, b| a.0.total_cmp(&b.0));
+        all.into_iter().take(k).map(|(_, row)| row).collect()
+    }
+
+    fn rows(list: &[(f32, u64)]) -> Vec<u64> {
+        list.iter().map(|(_, row)| *row).collect()
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn reading_all_partitions_is_an_exact_search() {
+        let dir = tempfile::tempdir().unwrap();
+        let handle = indexed(dir.path().to_str().unwrap(), "IVF_FLAT").await;
+        for queries in [1, 9] {
+            for (effort, nprobes) in [(Some(1.0), None), (None, Some(6))] {
+                for filter in [None, Some("id % 3 = 1".to_string())] {
+                    let mut asked = request(&handle, queries, 10).await;
+                    (asked.search_effort, asked.nprobes, asked.filter) = (effort, nprobes, filter.clone());
+                    let got = answer(&handle, asked).await.unwrap();
+                    for (query, list) in got.iter().enumerate() {
+                        let want = nearest(query as i64, 10, |id| filter.is_none() || id % 3 == 1);
+                        assert_eq!(
+                            rows(list),
+                            want,
+                            "{queries} queries, {effort:?}, {nprobes:?}, {filter:?}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn fixed_probes_give_what_the_scanner_gives() {
+        let dir = tempfile::tempdir().unwrap();
+        for kind in ["IVF_FLAT", "IVF_SQ", "IVF_RQ", "IVF_HNSW_SQ"] {
+            let handle = indexed(dir.path().join(kind).to_str().unwrap(), kind).await;
+            for queries in [1, 7] {
+                for filter in [None, Some("id < 700".to_string())] {
+                    let mut asked = request(&handle, queries, 12).await;
+                    (asked.nprobes, asked.filter) = (Some(2), filter);
+                    let direct = answer(&handle, asked.clone()).await.unwrap();
+                    asked.path = Path::Scanner;
+                    assert_eq!(
+                        direct,
+                        answer(&handle, asked).await.unwrap(),
+                        "{kind}, {queries} queries"
+                    );
+                }
+            }
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_known_bound_leaves_out_only_what_is_farther() {
+        let dir = tempfile::tempdir().unwrap();
+        let handle = indexed(dir.path().to_str().unwrap(), "IVF_FLAT").await;
+        let mut asked = request(&handle, 1, 10).await;
+        asked.search_effort = Some(0.9);
+        let all = answer(&handle, asked.clone()).await.unwrap();
+        asked.bounds = vec![all[0][9].0];
+        let bounded = answer(&handle, asked).await.unwrap();
+        let near = all[0].iter().filter(|n| bounded[0].contains(n)).count();
+        assert!(near >= 9, "{near} of 10");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_cancelled_search_says_so() {
+        let dir = tempfile::tempdir().unwrap();
+        let handle = indexed(dir.path().to_str().unwrap(), "IVF_FLAT").await;
+        let mut asked = request(&handle, 3, 10).await;
+        let call = Call::new(Default::default());
+        let (_, route) = search::route(&handle, &mut asked, &call).await.unwrap();
+        let Route::Direct(plan) = route else {
+            panic!("the query takes the direct path");
+        };
+        call.cancel.cancel();
+        let error = run(handle, plan, Arc::new(asked), call).await.err().unwrap();
+        assert_eq!(error.code, crate::error::CANCELLED);
+    }
 }

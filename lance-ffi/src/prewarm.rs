@@ -22,9 +22,13 @@ pub struct PrewarmRequest {
     #[serde(default)]
     segments: Vec<Uuid>,
     filter: Option<String>,
-    /// Read every partition, not just centroids and masks.
-    #[serde(default)]
+    /// Read every partition, not just centroids and masks; the default.
+    #[serde(default = "yes")]
     partitions: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 pub async fn run(handle: &Arc<Handle>, request: PrewarmRequest) -> Result<()> {

@@ -24,7 +24,7 @@ use lance_linalg::distance::DistanceType;
 use lance_linalg::distance::dot::dot_f32;
 use lance_linalg::distance::l2::l2_f32;
 
-use crate::warm::{Geometry, Segment};
+use crate::warm::Geometry;
 
 /// Slack at search effort 0.5, calibrated in `bench/` on queries kept apart from those that judge it.
 const L2_SLACK: f32 = 0.7;
@@ -115,7 +115,7 @@ impl Rule {
 /// The partitions of all segments, nearest reach first, sorted only as far as they are asked for.
 pub struct Frontier {
     rule: Rule,
-    segments: Vec<Arc<Segment>>,
+    cells: Vec<Option<Arc<Geometry>>>,
     /// Where each segment's partitions begin in `distances` and `reaches`.
     first: Vec<usize>,
     /// Of each segment: its centroid nearest to the query, and the distance to it.
@@ -181,54 +181,46 @@ fn unordered(key: u32) -> f32 {
     f32::from_bits(if key >> 31 == 1 { key & !(1 << 31) } else { !key })
 }
 
-/// No partition: skipped, or empty.
+/// An empty partition.
 const NONE: u32 = u32::MAX;
 
 impl Frontier {
-    /// `segments` whose flag in `skip` is set hold no row that may be returned. `query` is normalised for cosine.
-    pub fn new(rule: Rule, segments: &[Arc<Segment>], skip: &[bool], query: &[f32]) -> Self {
+    /// `cells` has an entry for each segment, None for one that holds no row that may be returned. `query` is normalised
+    /// for cosine.
+    pub fn new(rule: Rule, cells: Vec<Option<Arc<Geometry>>>, query: &[f32]) -> Self {
         let norm = if rule.metric == DistanceType::Dot {
             dot_f32(query, query).sqrt()
         } else {
             0.0
         };
-        let total = segments
-            .iter()
-            .filter_map(|s| s.geometry.as_ref())
-            .map(|g| g.lengths.len())
-            .sum();
+        let total = cells.iter().flatten().map(|g| g.lengths.len()).sum();
         let mut distances = vec![0.0; total];
         let mut reaches = Vec::with_capacity(total);
-        let mut first = Vec::with_capacity(segments.len());
-        let mut nearest = Vec::with_capacity(segments.len());
-        for (at, segment) in segments.iter().enumerate() {
+        let mut first = Vec::with_capacity(cells.len());
+        let mut nearest = Vec::with_capacity(cells.len());
+        for geometry in &cells {
             let from = reaches.len();
             first.push(from);
             let mut best = (0, f32::INFINITY);
-            if let Some(geometry) = &segment.geometry {
-                let to = from + geometry.lengths.len();
-                if skip[at] {
-                    reaches.resize(to, NONE);
-                } else {
-                    let out = &mut distances[from..to];
-                    centroid_distances(rule.metric, query, geometry, out);
-                    for (partition, distance) in out.iter().enumerate() {
-                        if *distance < best.1 {
-                            best = (partition as u32, *distance);
-                        }
+            if let Some(geometry) = geometry {
+                let out = &mut distances[from..from + geometry.lengths.len()];
+                centroid_distances(rule.metric, query, geometry, out);
+                for (partition, distance) in out.iter().enumerate() {
+                    if *distance < best.1 {
+                        best = (partition as u32, *distance);
                     }
-                    reaches.extend(out.iter().zip(&geometry.lengths).map(|(distance, rows)| {
-                        let reach = rule.reach_of_centroid(*distance, geometry.radius, norm);
-                        if *rows == 0 { NONE } else { ordered(reach) }
-                    }));
                 }
+                reaches.extend(out.iter().zip(&geometry.lengths).map(|(distance, rows)| {
+                    let reach = rule.reach_of_centroid(*distance, geometry.radius, norm);
+                    if *rows == 0 { NONE } else { ordered(reach) }
+                }));
             }
             nearest.push(best);
         }
         let count = reaches.iter().filter(|reach| **reach != NONE).count();
         Self {
             rule,
-            segments: segments.to_vec(),
+            cells,
             first,
             nearest,
             distances,
@@ -251,7 +243,7 @@ impl Frontier {
         if self.rule.metric == DistanceType::Dot || nearest == probe.partition {
             return f32::NEG_INFINITY;
         }
-        let Some(geometry) = &self.segments[probe.segment as usize].geometry else {
+        let Some(geometry) = &self.cells[probe.segment as usize] else {
             return f32::NEG_INFINITY;
         };
         let centroid = |p: u32| &geometry.centroids[p as usize * geometry.dim..][..geometry.dim];
@@ -334,5 +326,183 @@ impl Frontier {
             .enumerate()
             .min_by(|a, b| a.1.1.total_cmp(&b.1.1))
             .map_or((0, 0), |(segment, (partition, _))| (segment as u32, *partition))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DIM: usize = 8;
+
+    /// Numbers in [-1, 1) that a test can repeat.
+    struct Numbers(u64);
+
+    impl Numbers {
+        fn next(&mut self) -> f32 {
+            self.0 = self
+                .0
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            (self.0 >> 40) as f32 / (1 << 23) as f32 - 1.0
+        }
+
+        fn vector(&mut self) -> Vec<f32> {
+            (0..DIM).map(|_| self.next()).collect()
+        }
+
+        fn cells(&mut self, partitions: usize, radius: f32) -> Option<Arc<Geometry>> {
+            Some(Arc::new(Geometry {
+                dim: DIM,
+                centroids: (0..partitions).flat_map(|_| self.vector()).collect(),
+                radius,
+                lengths: (0..partitions).map(|p| (p % 7 != 3) as u32 * 10).collect(),
+                same_as_lance: true,
+            }))
+        }
+    }
+
+    fn squared(a: &[f32], b: &[f32]) -> f64 {
+        a.iter().zip(b).map(|(a, b)| (*a as f64 - *b as f64).powi(2)).sum()
+    }
+
+    /// The reach as the module's text defines it, in float64.
+    fn reach(cells: &Geometry, partition: usize, query: &[f32]) -> f64 {
+        let centroid = |p: usize| &cells.centroids[p * DIM..][..DIM];
+        let all = cells.lengths.len();
+        let nearest = (0..all)
+            .min_by(|a, b| squared(query, centroid(*a)).total_cmp(&squared(query, centroid(*b))))
+            .unwrap();
+        let d = squared(query, centroid(partition));
+        let shell = d.sqrt() - cells.radius as f64;
+        let plane =
+            (d - squared(query, centroid(nearest))) / (2.0 * squared(centroid(partition), centroid(nearest)).sqrt());
+        shell.max(0.0).max(if plane.is_nan() { 0.0 } else { plane })
+    }
+
+    fn drain(frontier: &mut Frontier, kth: f32) -> Vec<Probe> {
+        std::iter::from_fn(|| frontier.next(kth)).collect()
+    }
+
+    fn ids(probes: &[Probe]) -> Vec<(u32, u32)> {
+        let mut ids: Vec<_> = probes.iter().map(|p| (p.segment, p.partition)).collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    fn everything(cells: &[Option<Arc<Geometry>>]) -> Vec<(u32, u32)> {
+        let of = |(s, g): (usize, &Option<Arc<Geometry>>)| {
+            let lengths = g.iter().flat_map(|g| g.lengths.clone()).collect::<Vec<_>>();
+            (0..lengths.len())
+                .filter(|p| lengths[*p] > 0)
+                .map(|p| (s as u32, p as u32))
+                .collect::<Vec<_>>()
+        };
+        cells.iter().enumerate().flat_map(of).collect()
+    }
+
+    #[test]
+    fn with_no_bound_every_partition_that_holds_rows_comes_once() {
+        let mut numbers = Numbers(7);
+        let cells = vec![
+            numbers.cells(300, 0.9),
+            None,
+            numbers.cells(41, 0.2),
+            numbers.cells(1, 0.5),
+        ];
+        let rule = Rule::new(DistanceType::L2, true, 0.5);
+        let mut frontier = Frontier::new(rule, cells.clone(), &numbers.vector());
+        let all = drain(&mut frontier, f32::INFINITY);
+        assert_eq!(ids(&all), everything(&cells));
+        assert_eq!(frontier.ranked(), all.len());
+    }
+
+    #[test]
+    fn a_bound_keeps_exactly_what_can_still_be_near() {
+        let mut numbers = Numbers(11);
+        for kth in [0.05_f32, 0.4, 1.3, 4.0] {
+            let cells = vec![numbers.cells(260, 0.6), numbers.cells(90, 0.9)];
+            let query = numbers.vector();
+            let rule = Rule::new(DistanceType::L2, true, 0.5);
+            let cutoff = L2_SLACK as f64 * (kth as f64).sqrt();
+            let got = drain(&mut Frontier::new(rule, cells.clone(), &query), kth);
+            for (segment, partition) in everything(&cells) {
+                let reach = reach(cells[segment as usize].as_ref().unwrap(), partition as usize, &query);
+                let read = got.iter().any(|p| (p.segment, p.partition) == (segment, partition));
+                if (reach - cutoff).abs() < 1e-4 || got.len() <= FLOOR as usize {
+                    continue;
+                }
+                assert_eq!(read, reach <= cutoff, "kth {kth}: reach {reach}, cutoff {cutoff}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_few_are_read_whatever_the_bound_says() {
+        let mut numbers = Numbers(13);
+        let cells = vec![numbers.cells(50, 0.0)];
+        let rule = Rule::new(DistanceType::L2, true, 0.5);
+        let got = drain(&mut Frontier::new(rule, cells, &numbers.vector()), 0.0);
+        assert_eq!(got.len(), FLOOR as usize);
+    }
+
+    #[test]
+    fn effort_runs_from_the_nearest_partition_to_all() {
+        let mut numbers = Numbers(17);
+        for metric in [DistanceType::L2, DistanceType::Cosine, DistanceType::Dot] {
+            let cells = vec![numbers.cells(80, 0.5), numbers.cells(80, 0.5)];
+            let query = numbers.vector();
+            let mut read = Vec::new();
+            for effort in [0.0, 0.25, 0.5, 0.75, 1.0] {
+                let rule = Rule::new(metric, false, effort);
+                read.push(drain(&mut Frontier::new(rule, cells.clone(), &query), 0.3).len());
+            }
+            assert!(read.is_sorted(), "{metric}: {read:?}");
+            assert!(read[0] >= 1, "{metric}: {read:?}");
+            assert_eq!(read[4], everything(&cells).len(), "{metric}");
+        }
+    }
+
+    #[test]
+    fn the_nearest_partitions_are_those_of_a_sort() {
+        let mut numbers = Numbers(19);
+        for nprobes in [1, 5, 39, 40, 100] {
+            let cells = numbers.cells(40, 0.5).unwrap();
+            let query = numbers.vector();
+            let mut want: Vec<(f64, u32)> = (0..40)
+                .map(|p| (squared(&query, &cells.centroids[p as usize * DIM..][..DIM]), p))
+                .collect();
+            want.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let got = nearest(DistanceType::L2, &query, &cells, nprobes).expect("no two are that near");
+            let want: Vec<u32> = want.iter().take(nprobes).map(|w| w.1).collect();
+            assert_eq!(got.iter().map(|g| g.0).collect::<Vec<_>>(), want);
+        }
+    }
+
+    #[test]
+    fn what_rounding_could_rank_otherwise_is_left_to_lance() {
+        let centroid = vec![0.5_f32; DIM];
+        let mut other = centroid.clone();
+        other[0] = 0.500001;
+        let cells = Geometry {
+            dim: DIM,
+            centroids: [centroid, other].concat(),
+            radius: 0.1,
+            lengths: vec![1, 1],
+            same_as_lance: true,
+        };
+        assert_eq!(nearest(DistanceType::L2, &[1.0; DIM], &cells, 1), None);
+        assert!(nearest(DistanceType::L2, &[1.0; DIM], &cells, 2).is_some());
+    }
+
+    #[test]
+    fn integers_order_as_floats_do() {
+        let mut values = [3.5, -0.0, 0.0, -7.0, f32::INFINITY, f32::NEG_INFINITY, 1e-30, -1e-30];
+        values.sort_by(f32::total_cmp);
+        assert!(values.map(ordered).is_sorted());
+        assert_eq!(
+            values.map(|v| unordered(ordered(v)).to_bits()),
+            values.map(f32::to_bits)
+        );
     }
 }

@@ -11,6 +11,7 @@ use futures::{StreamExt, TryStreamExt};
 use lance::dataset::scanner::Scanner;
 use lance_index::vector::ApproxMode;
 use lance_linalg::distance::DistanceType;
+use lance_select::RowAddrMask;
 use lance_table::format::{Fragment, IndexMetadata};
 use roaring::RoaringBitmap;
 
@@ -90,7 +91,13 @@ fn scans_beside(handle: &Handle, request: &Request, indices: &[IndexMetadata], c
     !target.is_subset(&covered)
 }
 
-fn configure(scanner: &mut Scanner, handle: &Handle, request: &Request, query: &dyn Array) -> Result<()> {
+fn configure(
+    scanner: &mut Scanner,
+    handle: &Handle,
+    request: &Request,
+    live: Option<&Arc<RowAddrMask>>,
+    query: &dyn Array,
+) -> Result<()> {
     // Before `nearest`: the default is a filter after the neighbours are chosen.
     scanner.prefilter(true);
     if !request.fragments.is_empty() {
@@ -131,6 +138,9 @@ fn configure(scanner: &mut Scanner, handle: &Handle, request: &Request, query: &
     scanner.use_index(request.use_index);
     if request.use_index && !request.segments.is_empty() {
         scanner.with_index_segments(request.segments.clone())?;
+    }
+    if let Some(live) = live {
+        scanner.with_row_id_prefilter(live.as_ref().clone());
     }
     scanner.with_row_id();
     scanner.project(&[lance_index::vector::DIST_COL, lance_core::ROW_ID])?;
@@ -174,6 +184,11 @@ fn push(batches: &[RecordBatch], first: usize, out: &mut Neighbors) -> Result<()
 pub async fn run(handle: &Arc<Handle>, request: &Request, column: &ColumnInfo, call: &Arc<Call>) -> Result<Found> {
     let started = Instant::now();
     let (metric, exact) = metric(handle, request, column).await?;
+    let live = if request.use_index {
+        handle.warm.live(handle).await?
+    } else {
+        None
+    };
     let queries = request.vectors.queries;
     let mut neighbors: Neighbors = vec![Vec::new(); queries];
     // A flat search reads the vectors once for a whole batch. With an index each query goes alone: Lance's shared batch
@@ -187,6 +202,7 @@ pub async fn run(handle: &Arc<Handle>, request: &Request, column: &ColumnInfo, c
                 &mut scanner,
                 handle,
                 request,
+                live,
                 request.vectors.batch(first, last)?.as_ref(),
             )?;
             push(&collect(scanner, call).await?, first, &mut neighbors)?;
@@ -200,6 +216,7 @@ pub async fn run(handle: &Arc<Handle>, request: &Request, column: &ColumnInfo, c
                     &mut scanner,
                     handle,
                     request,
+                    live,
                     request.vectors.nearest_query(at)?.as_ref(),
                 )?;
                 Ok::<_, Error>((at, collect(scanner, call).await?))

@@ -11,6 +11,7 @@ use arrow_schema::DataType;
 use async_trait::async_trait;
 use futures::TryStreamExt;
 use lance::Dataset;
+use lance::dataset::scanner::Scanner;
 use lance::index::DatasetIndexInternalExt;
 use lance::index::prefilter::DatasetPreFilter;
 use lance_index::prefilter::PreFilter;
@@ -21,8 +22,9 @@ use lance_linalg::distance::DistanceType;
 use lance_linalg::distance::dot::dot_f32;
 use lance_linalg::distance::l2::l2_f32;
 use lance_select::{RowAddrMask, RowAddrTreeMap};
-use lance_table::format::IndexMetadata;
+use lance_table::format::{Fragment, IndexMetadata};
 use parking_lot::Mutex;
+use roaring::RoaringBitmap;
 use tokio::sync::OnceCell;
 use uuid::Uuid;
 
@@ -59,7 +61,7 @@ pub struct Segment {
     pub quantization: QuantizationType,
     /// Rows that are live and owned by this segment; None where that is every row of its file.
     pub owned: Option<Arc<RowAddrMask>>,
-    pub geometry: Option<Geometry>,
+    pub geometry: Option<Arc<Geometry>>,
     /// Of each partition, whether `owned` keeps all of its rows: proving it costs as much as searching it.
     verdicts: Arc<[AtomicU8]>,
 }
@@ -82,6 +84,7 @@ struct Filter {
 pub struct Warm {
     segments: Mutex<HashMap<Uuid, Cell<Segment>>>,
     filters: Mutex<HashMap<String, Arc<Filter>>>,
+    live: OnceCell<Arc<RowAddrMask>>,
     /// Filters known to be valid.
     valid: Mutex<HashSet<String>>,
     clock: AtomicU64,
@@ -195,6 +198,9 @@ async fn open_segment(
 ) -> Result<Segment> {
     let index = dataset.open_vector_index(column, &meta.uuid, counters).await?;
     let owned = match &meta.fragment_bitmap {
+        Some(owned) if dataset.manifest().uses_stable_row_ids() => {
+            Some(Arc::new(live_ids(dataset, Some(owned)).await?))
+        }
         Some(owned) => match DatasetPreFilter::create_restricted_deletion_mask(dataset.clone(), owned.clone()) {
             Some(mask) => Some(mask.await?),
             None => None,
@@ -206,7 +212,7 @@ async fn open_segment(
         Some(geometry) => radius(dataset, column, meta, index.as_ref(), &geometry)
             .await?
             .filter(|radius| radius.is_finite())
-            .map(|radius| Geometry { radius, ..geometry }),
+            .map(|radius| Arc::new(Geometry { radius, ..geometry })),
         None => None,
     };
     let verdicts = (0..index.total_partitions()).map(|_| AtomicU8::new(UNKNOWN)).collect();
@@ -222,9 +228,30 @@ async fn open_segment(
     })
 }
 
+/// The row ids that are live in some fragments, or in all.
+///
+/// With stable row ids a compaction credits the fragments it wrote to the segment that held the rows, and leaves no
+/// deletion file: what tells the ids of deleted rows, which the segment still holds, from live ones is only this list.
+async fn live_ids(dataset: &Arc<Dataset>, owned: Option<&RoaringBitmap>) -> Result<RowAddrMask> {
+    let mut scan = dataset.scan();
+    if let Some(owned) = owned {
+        let fragments = dataset.fragments().iter().filter(|f| owned.contains(f.id as u32));
+        let fragments: Vec<Fragment> = fragments.cloned().collect();
+        if fragments.is_empty() {
+            return Ok(RowAddrMask::allow_nothing());
+        }
+        scan.with_fragments(fragments);
+    }
+    row_ids(scan).await
+}
+
 async fn filter_rows(dataset: &Arc<Dataset>, filter: &str) -> Result<RowAddrMask> {
     let mut scan = dataset.scan();
     scan.filter(filter)?;
+    row_ids(scan).await
+}
+
+async fn row_ids(mut scan: Scanner) -> Result<RowAddrMask> {
     scan.empty_project()?;
     scan.with_row_id();
     scan.scan_in_order(false);
@@ -233,7 +260,7 @@ async fn filter_rows(dataset: &Arc<Dataset>, filter: &str) -> Result<RowAddrMask
     while let Some(batch) = batches.try_next().await? {
         let ids = batch
             .column_by_name(lance_core::ROW_ID)
-            .ok_or_else(|| Error::internal("the filter's scan gave no row ids"))?;
+            .ok_or_else(|| Error::internal("a scan for row ids gave none"))?;
         rows.extend(ids.as_primitive::<UInt64Type>().values().iter().copied());
     }
     Ok(RowAddrMask::from_allowed(rows))
@@ -265,6 +292,15 @@ impl Warm {
         })
         .await
         .cloned()
+    }
+
+    /// What a search by index may return at all, where deletion files do not say: see `live_ids`.
+    pub async fn live(&self, handle: &Handle) -> Result<Option<&Arc<RowAddrMask>>> {
+        if !handle.dataset.manifest().uses_stable_row_ids() {
+            return Ok(None);
+        }
+        let ids = async { live_ids(&handle.dataset, None).await.map(Arc::new) };
+        Ok(Some(self.live.get_or_try_init(|| ids).await?))
     }
 
     /// Refuses a filter that cannot be planned, in the same words whatever path the search then takes.

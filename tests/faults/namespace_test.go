@@ -52,7 +52,7 @@ func TestNamespace(t *testing.T) {
 			require.Equal(t, uint64(1), lab.Open(t, "", old).Version())
 			old.Version = 99
 			_, err = binding.Open(t.Context(), "", old)
-			require.ErrorIs(t, err, binding.ErrVersionGone)
+			require.ErrorIs(t, err, binding.ErrNotFound)
 			_, err = binding.Open(t.Context(), "", open("missing"))
 			require.ErrorIs(t, err, binding.ErrNotFound)
 			require.ErrorContains(t, err, "missing")

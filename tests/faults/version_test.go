@@ -39,7 +39,7 @@ func TestVersions_TagsAndBranches(t *testing.T) {
 	require.Equal(t, uint64(1), open(binding.OpenOptions{Tag: "v-indexed"}).Version())
 	_, err := binding.Open(ctx, d.URI, binding.OpenOptions{Tag: "v-indexed", Version: indexed})
 	require.ErrorIs(t, err, binding.ErrVersionGone, "the tag has moved")
-	require.ErrorIs(t, tagged.Tag(ctx, "nowhere", 999), binding.ErrVersionGone)
+	require.ErrorIs(t, tagged.Tag(ctx, "nowhere", 999), binding.ErrNotFound)
 
 	var branch struct {
 		Version uint64
