@@ -27,7 +27,8 @@ type SearchRequest struct {
 	// RefineFactor n re-scores k x n candidates exactly inside this search; 0 does not re-score.
 	RefineFactor int
 
-	// Partitions to read in each segment: NProbes sets both bounds. 0 leaves it to Lance.
+	// Partitions to read in each segment: NProbes sets both bounds. With all three 0 the segments share one budget, whose knob is SearchEffort in
+	// [0, 1], nil for 0.5; see Probing.
 	NProbes, MinNProbes, MaxNProbes int
 	SearchEffort                    *float64
 	EF                              int // width of the search in an HNSW graph; 0 leaves it to Lance

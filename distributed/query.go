@@ -28,8 +28,11 @@ type Query struct {
 	// Metric must be that of the index, or unset to take it from there. Without an index unset means L2, and hamming for uint8 columns.
 	Metric binding.Metric
 
-	// How many partitions of each segment are read. NProbes sets both bounds; MinNProbes and MaxNProbes override one each; SearchEffort, in
-	// [0, 1], lets Lance choose between them and makes it ignore NProbes. All unset: the library's own rule (Options.Probing).
+	// How many partitions are read. With all four unset, or SearchEffort alone, the segments of a task share one budget: partitions are read in
+	// the order of how near they could hold a row, until the k-th neighbour found rules the rest out. SearchEffort in [0, 1] is the knob: nil is
+	// 0.5, 0 reads the nearest partitions only, 1 reads all. Once one of the other three is set, or Options.Probing is per segment, all have
+	// Lance's meaning, in each segment by itself: NProbes sets both bounds, MinNProbes and MaxNProbes override one each, and SearchEffort makes
+	// NProbes ignored.
 	NProbes, MinNProbes, MaxNProbes int
 	SearchEffort                    *float64
 	EF                              int // width of the search in an HNSW graph

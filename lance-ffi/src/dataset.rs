@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::compute::take as arrow_take;
+use arrow::compute::{concat_batches, take as arrow_take};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array};
 use arrow_schema::DataType;
@@ -16,9 +16,11 @@ use lance_linalg::distance::{DistanceType, multivec_distance};
 use lance_table::format::IndexMetadata;
 use serde::Deserialize;
 use tokio::sync::OnceCell;
+use tokio::task::JoinSet;
 
 use crate::error::{Error, INTERNAL, IO, NOT_FOUND, Result, VERSION_GONE};
 use crate::namespace::{self, NamespaceRequest};
+use crate::runtime::{cores, joined};
 use crate::vectors::Vectors;
 use crate::warm::Warm;
 
@@ -47,6 +49,9 @@ pub struct Handle {
     indices: OnceCell<Arc<Vec<IndexMetadata>>>,
     live_rows: OnceCell<u64>,
 }
+
+/// Rows worth a task of their own when rows are read by id.
+const ROWS_A_CORE: usize = 24;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct ColumnInfo {
@@ -260,7 +265,7 @@ impl Handle {
                 )));
             }
         }
-        let batch = self.dataset.take_rows(&distinct, projection).await?;
+        let batch = self.rows(&distinct, projection).await?;
         if batch.num_rows() != distinct.len() {
             let missing = distinct.len() - batch.num_rows();
             return Err(Error::not_found(format!(
@@ -279,6 +284,26 @@ impl Handle {
         Ok(arrow::compute::take_record_batch(&batch, &order)?)
     }
 
+    /// Rows by ascending row id, read by all cores: Lance reads and decodes one take on one.
+    async fn rows(&self, ids: &[u64], projection: ProjectionRequest) -> Result<RecordBatch> {
+        let parts = (ids.len() / ROWS_A_CORE).clamp(1, cores());
+        if parts == 1 {
+            return Ok(self.dataset.take_rows(ids, projection).await?);
+        }
+        let mut reads = JoinSet::new();
+        for (at, part) in ids.chunks(ids.len().div_ceil(parts)).enumerate() {
+            let (dataset, part, projection) = (self.dataset.clone(), part.to_vec(), projection.clone());
+            reads.spawn(async move { Ok((at, dataset.take_rows(&part, projection).await?)) });
+        }
+        let mut batches = Vec::with_capacity(parts);
+        while let Some(read) = reads.join_next().await {
+            batches.push(joined(read)?);
+        }
+        batches.sort_by_key(|(at, _)| *at);
+        let schema = batches[0].1.schema();
+        Ok(concat_batches(&schema, batches.iter().map(|(_, batch)| batch))?)
+    }
+
     /// Exact distances of (query, row) pairs, with the same kernels as Lance's flat search. NaN where a row has no
     /// vector.
     pub async fn refine(
@@ -294,10 +319,7 @@ impl Handle {
         distinct.sort_unstable();
         distinct.dedup();
         let schema = self.dataset.schema().project(&[info.path.as_str()])?;
-        let batch = self
-            .dataset
-            .take_rows(&distinct, ProjectionRequest::from_schema(schema))
-            .await?;
+        let batch = self.rows(&distinct, ProjectionRequest::from_schema(schema)).await?;
         if batch.num_rows() != distinct.len() {
             return Err(Error::internal(format!(
                 "{} candidate rows were asked for and {} came back: the index holds rows that are not live in version {}",

@@ -4,7 +4,7 @@
 use std::cmp::Ordering as Order;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use arrow_array::cast::AsArray;
@@ -571,24 +571,73 @@ impl Run {
     }
 }
 
-/// Runs `work` on `threads` threads, this one included, until all have nothing left to do. The first error stops the rest.
+/// Searches under way in the process: cores are shared between them, since more workers than cores only wait.
+static SEARCHING: AtomicUsize = AtomicUsize::new(0);
+
+struct Searching(usize);
+
+impl Searching {
+    fn enter() -> Self {
+        Self(SEARCHING.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    /// How many threads this search should take of those it may.
+    fn threads(&self, allowed: usize) -> usize {
+        let allowed = if allowed == 0 { cores() } else { allowed.min(cores()) };
+        allowed.min(cores().div_ceil(self.0)).max(1)
+    }
+}
+
+impl Drop for Searching {
+    fn drop(&mut self) {
+        SEARCHING.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Who has begun, so that the caller need not wait for a thread that woke up too late to help.
+#[derive(Default)]
+struct Crew {
+    begun: AtomicUsize,
+    closed: AtomicBool,
+}
+
+impl Crew {
+    fn join(&self) -> bool {
+        self.begun.fetch_add(1, Ordering::SeqCst);
+        !self.closed.load(Ordering::SeqCst)
+    }
+
+    /// Whether anyone had begun. Whoever comes later is turned away.
+    fn close(&self) -> bool {
+        self.closed.store(true, Ordering::SeqCst);
+        self.begun.load(Ordering::SeqCst) > 0
+    }
+}
+
+/// Runs `work` on up to `threads` threads, this one included, until there is nothing left to do: `work` returns when it
+/// finds none, so once one has returned those that have not begun are not needed. The first error stops the rest.
 async fn on_threads<F, W>(threads: usize, call: &Arc<Call>, work: F) -> Result<()>
 where
     F: Fn() -> W,
     W: Future<Output = Result<()>> + Send + 'static,
 {
     let runtime = crate::runtime::handle()?;
+    let crew = Arc::new(Crew::default());
     let mut others = JoinSet::new();
     for _ in 1..threads {
-        others.spawn_on(work(), runtime);
+        let (crew, work) = (crew.clone(), work());
+        let helper = async move { if crew.join() { work.await } else { Ok(()) } };
+        others.spawn_on(helper, runtime);
     }
     let cancelled = call.cancel.cancelled();
     let result = tokio::select! {
         biased;
         result = async {
             work().await?;
-            while let Some(done) = others.join_next().await {
-                joined(done)?;
+            if crew.close() {
+                while let Some(done) = others.join_next().await {
+                    joined(done)?;
+                }
             }
             Ok(())
         } => result,
@@ -627,11 +676,8 @@ async fn search(handle: &Arc<Handle>, plan: Arc<Plan>, request: &Arc<Request>, c
         call: call.clone(),
     });
     let started = Instant::now();
-    let threads = if request.threads == 0 {
-        cores()
-    } else {
-        request.threads.min(cores())
-    };
+    let searching = Searching::enter();
+    let threads = searching.threads(request.threads);
     let neighbors = if request.vectors.queries == 1 {
         one(&search, threads).await?
     } else {
