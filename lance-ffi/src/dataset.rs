@@ -382,7 +382,7 @@ fn exact_distances(query: &ArrayRef, stored: &ArrayRef, metric: DistanceType) ->
 }
 
 /// The array at a field path of a batch that holds just that path.
-pub fn nested_column(batch: &RecordBatch, path: &str) -> Result<ArrayRef> {
+fn nested_column(batch: &RecordBatch, path: &str) -> Result<ArrayRef> {
     let parts = lance_core::datatypes::parse_field_path(path)?;
     let missing = || Error::internal(format!("column {path:?} is not in the rows read"));
     let mut parts = parts.iter();

@@ -28,7 +28,7 @@ use roaring::RoaringBitmap;
 use tokio::sync::OnceCell;
 use uuid::Uuid;
 
-use crate::dataset::{Handle, nested_column};
+use crate::dataset::Handle;
 use crate::error::{CORRUPT, Error, IO, Result, VERSION_GONE};
 use crate::metrics::Counters;
 
@@ -169,8 +169,8 @@ async fn radius(
     let mut batches = scan.try_into_stream().await?;
     let (mut sum, mut count) = (0.0, 0_usize);
     while let Some(batch) = batches.try_next().await? {
-        let vectors = nested_column(&batch, column)?;
-        let Some(list) = vectors.as_fixed_size_list_opt() else {
+        // The scan names a nested column by its path, so it is known by being the only one.
+        let Some(list) = batch.columns().first().and_then(|c| c.as_fixed_size_list_opt()) else {
             return Ok(None);
         };
         let Some(values) = as_f32(list) else {
