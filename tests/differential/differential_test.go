@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -17,7 +16,6 @@ import (
 
 // tally counts what was compared, so that a run that compares nothing does not pass unnoticed.
 type tally struct {
-	mu                                       sync.Mutex
 	same, exact, recalled, refused, searches int
 	ours, theirs                             float64 // recall, summed
 }

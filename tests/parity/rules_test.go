@@ -55,7 +55,7 @@ func TestRules_OwnWrites(t *testing.T) {
 			require.Equal(t, "IVF_FLAT", index.Type)
 			require.Equal(t, metric, index.Metric)
 			theirs := d.Describe(0)
-			require.Equal(t, len(theirs.Fragments), len(description.Fragments))
+			require.Len(t, description.Fragments, len(theirs.Fragments))
 			for i, f := range theirs.Fragments {
 				require.Equal(t, binding.Fragment{ID: uint32(f.ID), PhysicalRows: uint64(f.PhysicalRows), DeletedRows: uint64(f.DeletedRows)}, description.Fragments[i])
 			}

@@ -124,8 +124,7 @@ func candidates(found *binding.Candidates) []topk.Candidate {
 
 func distinct(t *testing.T, rowIDs []uint64) {
 	t.Helper()
-	sorted := slices.Sorted(slices.Values(rowIDs))
-	require.Equal(t, len(sorted), len(slices.Compact(sorted)), "row ids %v", rowIDs)
+	require.Len(t, slices.Compact(slices.Sorted(slices.Values(rowIDs))), len(rowIDs), "row ids %v", rowIDs)
 }
 
 func TestReport07_TiesAreStable(t *testing.T) {
