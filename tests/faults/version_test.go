@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -62,10 +63,10 @@ func TestVersions_TagsAndBranches(t *testing.T) {
 		target  error
 		says    string
 	}{
-		{binding.OpenOptions{Version: latest + 1}, binding.ErrVersionGone, "5"},
+		{binding.OpenOptions{Version: latest + 1}, binding.ErrNotFound, fmt.Sprint(latest + 1)},
 		{binding.OpenOptions{Tag: "none"}, binding.ErrNotFound, "none"},
 		{binding.OpenOptions{Branch: "none"}, binding.ErrNotFound, "none"},
-		{binding.OpenOptions{Branch: "side", Version: 777}, binding.ErrVersionGone, "777"},
+		{binding.OpenOptions{Branch: "side", Version: 777}, binding.ErrNotFound, "777"},
 	} {
 		_, err := binding.Open(ctx, d.URI, o.options)
 		require.ErrorIs(t, err, o.target, "%v", o.options)
