@@ -184,6 +184,9 @@ func (d *Dataset) OpenOptions() OpenOptions { return d.options.clone() }
 
 // Close frees the native dataset after the calls in flight have returned. It does nothing the second time, and never fails.
 func (d *Dataset) Close() error {
+	if d == nil || d.handle == nil { // a deferred Close after a failed Open
+		return nil
+	}
 	d.backup.Stop()
 	d.close()
 	<-d.freed

@@ -17,6 +17,7 @@ use crate::dataset::{self, Handle};
 use crate::describe;
 use crate::direct;
 use crate::error::{Error, Result};
+use crate::filter;
 use crate::index::{self, IndexRequest, ScalarRequest};
 use crate::metrics::Counters;
 use crate::prewarm::{self, PrewarmRequest};
@@ -138,7 +139,10 @@ unsafe fn request(search: *const LanceFfiSearch, with_vectors: bool) -> Result<R
         };
         Ok(Request {
             column: s.column.text("the column")?.to_string(),
-            filter: (!filter.trim().is_empty()).then(|| filter.to_string()),
+            filter: match filter.trim() {
+                "" => None,
+                _ => Some(filter::complete(filter)?),
+            },
             segments: values(s.segments, s.segment_count.saturating_mul(16), "the segments")?
                 .chunks_exact(16)
                 .map(|id| Uuid::from_slice(id).map_err(|e| Error::invalid(e.to_string())))
@@ -653,7 +657,7 @@ pub unsafe extern "C" fn lance_ffi_dataset_delete(
     unsafe {
         let result = guarded(|| {
             let handle = opened(dataset)?;
-            let predicate = predicate.text("the predicate")?.to_string();
+            let predicate = filter::complete(predicate.text("the predicate")?)?;
             let version = wait(token(cancel).as_ref(), async move {
                 write::delete(&handle.dataset, &predicate).await
             })?;

@@ -8,6 +8,7 @@ mod describe;
 mod direct;
 pub mod error;
 pub mod ffi;
+mod filter;
 pub mod index;
 mod metrics;
 pub mod namespace;

@@ -66,7 +66,9 @@ pub async fn run(handle: &Arc<Handle>, request: PrewarmRequest) -> Result<()> {
         .try_collect::<()>()
         .await?;
     if let Some(filter) = &request.filter {
-        handle.warm.filter(handle, filter, &counters).await?;
+        let filter = crate::filter::complete(filter)?;
+        handle.warm.check_filter(handle, &filter).await?;
+        handle.warm.filter(handle, &filter, &counters).await?;
     }
     Ok(())
 }

@@ -319,7 +319,11 @@ impl Warm {
             let error = Error::from(error);
             return Err(match error.code {
                 IO | VERSION_GONE | CORRUPT => error,
-                _ => Error::invalid(format!("filter {filter:?}: {}", error.message)),
+                _ => Error::invalid(format!(
+                    "filter {}: {}",
+                    crate::filter::shown(crate::filter::inner(filter)),
+                    error.message
+                )),
             });
         }
         let mut valid = self.valid.lock();
