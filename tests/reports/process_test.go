@@ -468,7 +468,8 @@ func TestReport41_Threads(t *testing.T) {
 			t.Logf("%v: %d threads after one task, %d after 8 tasks on 2 threads, %d on 8, %d with 8 searches at once", path, one, eight, all, many)
 			require.LessOrEqual(t, eight, one+8, "%v", path)
 			require.LessOrEqual(t, all, one+8+runtime.NumCPU(), "%v", path)
-			require.LessOrEqual(t, many, one+32, "%v", path)
+			// Each of the 16 calls into native code that can be under way holds a thread of Go's, and reads of files some of the runtime's.
+			require.LessOrEqual(t, many, one+64, "%v", path)
 		}
 	})
 }
