@@ -146,6 +146,7 @@ func TestReport35_Damage(t *testing.T) {
 						b, err := os.ReadFile(path)
 						require.NoError(t, err)
 						require.NoError(t, os.WriteFile(path, change(b), 0o600))
+						fmt.Println("damage:", target, name) // names the case if the process ends in it
 						searchDamaged(t, a, d, uri, target+"/"+name)
 						got, _, err := lab.Search(sound, a.Question(t, d), distributed.Options{})
 						require.NoError(t, err)
