@@ -159,25 +159,27 @@ func (h *history) tolerance() oracle.Tolerance {
 	return oracle.Single
 }
 
-// ambiguous tells whether index distances tie where the candidates for refinement end. Then which of them are re-scored
-// is Lance's choice, and may vary with the grouping.
+// ambiguous tells whether index distances tie where the candidates for exact scoring end, be it for refinement or beside
+// a flat scan. Then which of them are scored is Lance's choice, and may vary with the grouping.
 func (h *history) ambiguous(a lab.Ask, version uint64) bool {
-	refine := a.Query.RefineFactor
-	if refine == 0 || h.index == nil || a.Query.NoIndex {
+	if h.index == nil || a.Query.NoIndex || a.Metric != h.index.Metric || h.index.Type == "IVF_FLAT" {
+		return false
+	}
+	if a.Query.RefineFactor == 0 && (a.Options.Unindexed == distributed.Skip || !h.data.Uncovered(version)) {
 		return false
 	}
 	b := a
-	b.Query.RefineFactor = 0
-	b.K, b.Offset = (a.K+a.Offset)*refine+1, 0
+	b.Query.RefineFactor, b.Options.Unindexed = 0, distributed.Skip // the index distances themselves
+	b.K, b.Offset = (a.K+a.Offset)*max(1, a.Query.RefineFactor)+1, 0
 	if b.Query.EF > 0 {
 		b.Query.EF += b.K
 	}
-	answers, err := b.Pylance(h.data, version)
+	answers, err := h.pylance(b, version)
 	if err != nil {
 		return false
 	}
 	for _, hits := range answers {
-		if n := len(hits); n == b.K && h.tolerance().Equal(hits[n-1].Distance, hits[n-2].Distance) {
+		if n := len(hits); n == b.K && n > 1 && h.tolerance().Equal(hits[n-1].Distance, hits[n-2].Distance) {
 			return true
 		}
 	}

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -218,18 +219,38 @@ func (a Ask) Pylance(d *Dataset, version uint64) (Answers, error) {
 // more than rows outside the index: rows whose vector was overlaid, and rows outside a scalar index that a filter uses.
 func (d *Dataset) Segments(version uint64, name string) []string {
 	d.t.Helper()
+	description := d.Describe(version)
+	alive := map[int]bool{}
+	for _, f := range description.Fragments {
+		alive[f.ID] = true
+	}
 	ids := []string{}
-	for _, index := range d.Describe(version).Indexes {
+	for _, index := range description.Indexes {
 		if name != "" && index.Name != name || !strings.HasPrefix(index.Type, "IVF") {
 			continue
 		}
 		for _, s := range index.Segments {
-			if len(s.Fragments) > 0 {
+			if slices.ContainsFunc(s.Fragments, func(f int) bool { return alive[f] }) {
 				ids = append(ids, s.UUID)
 			}
 		}
 	}
 	return ids
+}
+
+// Uncovered tells whether live fragments are outside every vector index.
+func (d *Dataset) Uncovered(version uint64) bool {
+	d.t.Helper()
+	description := d.Describe(version)
+	covered := map[int]bool{}
+	for _, index := range description.Indexes {
+		for _, s := range index.Segments {
+			for _, f := range s.Fragments {
+				covered[f] = covered[f] || strings.HasPrefix(index.Type, "IVF")
+			}
+		}
+	}
+	return slices.ContainsFunc(description.Fragments, func(f Fragment) bool { return !covered[f.ID] })
 }
 
 // Ptr is a pointer to a value.

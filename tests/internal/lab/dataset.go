@@ -154,14 +154,17 @@ func or[T comparable](v, def T) T {
 	return v
 }
 
+// Fragment is a fragment as pylance describes it.
+type Fragment struct {
+	ID           int `json:"id"`
+	PhysicalRows int `json:"physical_rows"`
+	DeletedRows  int `json:"deleted_rows"`
+}
+
 // Description is what pylance says about a version.
 type Description struct {
 	Version   uint64
-	Fragments []struct {
-		ID           int `json:"id"`
-		PhysicalRows int `json:"physical_rows"`
-		DeletedRows  int `json:"deleted_rows"`
-	}
+	Fragments []Fragment
 	Indexes []struct {
 		Name, Type string
 		Segments   []struct {
