@@ -165,7 +165,7 @@ type Fragment struct {
 type Description struct {
 	Version   uint64
 	Fragments []Fragment
-	Indexes []struct {
+	Indexes   []struct {
 		Name, Type string
 		Segments   []struct {
 			UUID      string
