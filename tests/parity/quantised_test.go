@@ -101,3 +101,32 @@ func TestQuantised_ProbingPerSegment(t *testing.T) {
 		}
 	}
 }
+
+// TestQuantised_WidthOfGraphSearch: EF is bounded by the rows there are, but never below the candidates asked for.
+func TestQuantised_WidthOfGraphSearch(t *testing.T) {
+	rng := lab.Rand(27)
+	multi := lab.Table{Dim: 16, Name: "parts"}
+	plain := lab.Random(rng, binding.Float32, 560, 16)
+	for range 560 {
+		multi.Multi = append(multi.Multi, [][]float64{lab.RandomVector(rng, binding.Float32, 16), lab.RandomVector(rng, binding.Float32, 16)})
+	}
+	for name, table := range map[string]lab.Table{"plain": plain, "multivector": multi} {
+		d := lab.Create(t, table, lab.Rows(280))
+		d.Index(lab.Index{Type: "IVF_HNSW_SQ", Metric: oracle.Cosine, Partitions: 2, Groups: [][]int{{0}, {1}}})
+		ds := d.Open(0)
+		for _, c := range []struct{ k, refine, ef int }{{100, 10, 1022}, {10, 2, 60}, {50, 5, 5000}, {3, 100, 300}} {
+			t.Run(fmt.Sprintf("%s/%v", name, c), func(t *testing.T) {
+				a := lab.Ask{Metric: oracle.Cosine, K: c.k}
+				if name == "plain" {
+					a.Queries = queries(28, binding.Float32, 2, 16)
+				} else {
+					a.Multi = [][][]float64{queries(28, binding.Float32, 2, 16), queries(29, binding.Float32, 2, 16)}
+				}
+				a.Query.NProbes, a.Query.RefineFactor, a.Query.EF = 2, c.refine, c.ef
+				a.Same(t, d, ds)
+				a.Filter = "id in (8, 24, 56)"
+				a.Same(t, d, ds)
+			})
+		}
+	}
+}
