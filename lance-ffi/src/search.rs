@@ -16,6 +16,9 @@ use crate::metrics::Counters;
 use crate::scan;
 use crate::vectors::Vectors;
 
+/// A width of graph search that allocates a few tens of MiB; wider ones are cut to it, or to the rows there are.
+const MAX_EF: usize = 1 << 20;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Path {
     Auto,
@@ -177,8 +180,9 @@ pub async fn route(handle: &Arc<Handle>, request: &mut Request, call: &Call) -> 
         return Ok((column, Route::Nothing(request.metric.unwrap_or(default_metric))));
     }
     request.k = request.k.min(live);
-    // HNSW allocates ef entries; more than there are rows finds nothing more.
-    request.ef = request.ef.map(|ef| ef.min((live as usize).max(request.candidates())));
+    // HNSW allocates ef entries, so only what could not be allocated is cut: a multivector search asks each graph for more
+    // candidates than k x refine factor, and refuses an ef below that.
+    request.ef = request.ef.map(|ef| ef.min(MAX_EF.max(live as usize)));
     if let Some(factor) = request.refine_factor {
         if factor == 0 {
             return Err(Error::invalid(
