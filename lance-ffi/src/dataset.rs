@@ -20,6 +20,7 @@ use tokio::task::JoinSet;
 
 use crate::error::{Error, INTERNAL, IO, NOT_FOUND, Result, VERSION_GONE};
 use crate::namespace::{self, NamespaceRequest};
+use crate::place::Places;
 use crate::runtime::{cores, joined};
 use crate::vectors::Vectors;
 use crate::warm::Warm;
@@ -46,6 +47,7 @@ pub struct OpenRequest {
 pub struct Handle {
     pub dataset: Arc<Dataset>,
     pub warm: Warm,
+    places: Places,
     indices: OnceCell<Arc<Vec<IndexMetadata>>>,
     live_rows: OnceCell<u64>,
 }
@@ -145,6 +147,7 @@ impl Handle {
         Self {
             dataset: Arc::new(dataset),
             warm: Warm::default(),
+            places: Places::default(),
             indices: OnceCell::new(),
             live_rows: OnceCell::new(),
         }
@@ -304,6 +307,21 @@ impl Handle {
         Ok(concat_batches(&schema, batches.iter().map(|(_, batch)| batch))?)
     }
 
+    /// Values of a column by ascending row id, as Lance reads them. All rows must be live.
+    pub async fn decoded(&self, column: &ColumnInfo, ids: &[u64]) -> Result<ArrayRef> {
+        let schema = self.dataset.schema().project(&[column.path.as_str()])?;
+        let batch = self.rows(ids, ProjectionRequest::from_schema(schema)).await?;
+        if batch.num_rows() != ids.len() {
+            return Err(Error::internal(format!(
+                "{} candidate rows were asked for and {} came back: the index holds rows that are not live in version {}",
+                ids.len(),
+                batch.num_rows(),
+                self.version()
+            )));
+        }
+        nested_column(&batch, &column.path)
+    }
+
     /// Exact distances of (query, row) pairs, with the same kernels as Lance's flat search. NaN where a row has no
     /// vector.
     pub async fn refine(
@@ -318,17 +336,10 @@ impl Handle {
         let mut distinct: Vec<u64> = pairs.iter().map(|(_, row)| *row).collect();
         distinct.sort_unstable();
         distinct.dedup();
-        let schema = self.dataset.schema().project(&[info.path.as_str()])?;
-        let batch = self.rows(&distinct, ProjectionRequest::from_schema(schema)).await?;
-        if batch.num_rows() != distinct.len() {
-            return Err(Error::internal(format!(
-                "{} candidate rows were asked for and {} came back: the index holds rows that are not live in version {}",
-                distinct.len(),
-                batch.num_rows(),
-                self.version()
-            )));
-        }
-        let stored = nested_column(&batch, &info.path)?;
+        let stored = match self.places.vectors(self, &info, &distinct).await? {
+            Some(vectors) => vectors,
+            None => self.decoded(&info, &distinct).await?,
+        };
         let mut by_query: HashMap<u32, Vec<usize>> = HashMap::new();
         for (at, (query, _)) in pairs.iter().enumerate() {
             by_query.entry(*query).or_default().push(at);

@@ -12,6 +12,7 @@ mod filter;
 pub mod index;
 mod metrics;
 pub mod namespace;
+mod place;
 mod prewarm;
 mod probe;
 mod runtime;

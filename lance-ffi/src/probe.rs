@@ -14,9 +14,11 @@
 //! of the k-th neighbour so far. Both bounds are loose in high dimensions (a row's offset from its centroid is nearly at a
 //! right angle to the direction of the query), which is why a slack below 1 loses almost nothing.
 //!
-//! Dot product: a row `c + e` scores `q.c + q.e`, and `q.e` is at most about `|q| r`; the reach, as a distance, is
-//! `1 - q.c - slack * |q| r`, read while that is not above the k-th distance. Nothing bounds it from the other side, and
-//! the best of many rows comes near to `|q| r` in few dimensions, so the slack is 1.
+//! Dot product: Lance assigns a row `x` to the centroid with the largest `x.c`, and its centroids are unit vectors, so the
+//! cells are those of the rows' directions `x/|x|` between unit vectors, where the two bounds hold as they are. A row at
+//! least `e` from the direction of the query scores at most `|q| |x| (1 - e^2 / 2)`. With the largest norm `m` of the
+//! segment's rows the reach, as a distance, is `1 - |q| m (1 - (e / slack)^2 / 2)`, read while not above the k-th
+//! distance.
 
 use std::sync::Arc;
 
@@ -27,8 +29,11 @@ use lance_linalg::distance::l2::l2_f32;
 use crate::warm::Geometry;
 
 /// Slack at search effort 0.5, calibrated in `bench/` on queries kept apart from those that judge it.
-const L2_SLACK: f32 = 0.7;
-const DOT_SLACK: f32 = 1.0;
+const SLACK: f32 = 0.7;
+
+/// Dot: a k-th neighbour longer than all rows that were sampled would end the search at once. Partitions that reach
+/// this near to the query's direction, as a share of the slack, are read nevertheless.
+const NEAR: f32 = 0.2;
 
 /// Partitions read whatever the bound says, at search effort 0.5: it is a poor guess before a few have been read.
 const FLOOR: f32 = 4.0;
@@ -75,11 +80,6 @@ impl Rule {
         } else {
             effort / (1.0 - effort)
         };
-        let base = if metric == DistanceType::Dot {
-            DOT_SLACK
-        } else {
-            L2_SLACK
-        };
         Self {
             metric,
             scale: if metric == DistanceType::Cosine && exact_cosine {
@@ -87,27 +87,40 @@ impl Rule {
             } else {
                 1.0
             },
-            slack: base * odds,
+            slack: SLACK * odds,
             floor: (FLOOR * odds).clamp(1.0, 1e6) as usize,
         }
     }
 
-    /// The reach beyond which nothing is read, given the k-th distance so far.
-    pub fn cutoff(&self, kth: f32) -> f32 {
+    /// The reach beyond which nothing is read, given the k-th distance so far. `longest` as for `reach`, of all segments.
+    fn cutoff(&self, kth: f32, longest: f32) -> f32 {
         if kth == f32::INFINITY || self.slack == f32::INFINITY {
             return f32::INFINITY;
         }
         match self.metric {
-            DistanceType::Dot => kth,
+            DistanceType::Dot => kth.max(self.reach(NEAR * self.slack, longest)),
             _ => self.slack * (kth.max(0.0) / self.scale).sqrt(),
         }
     }
 
-    fn reach_of_centroid(&self, distance: f32, radius: f32, query_norm: f32) -> f32 {
+    /// The reach of rows `apart` from the query, or for dot from its direction; `longest` is the largest dot product that
+    /// the query can have with rows of that segment.
+    fn reach(&self, apart: f32, longest: f32) -> f32 {
         match self.metric {
-            DistanceType::Dot if self.slack == f32::INFINITY => distance,
-            DistanceType::Dot => distance - self.slack * query_norm * radius,
-            _ => (distance.max(0.0).sqrt() - radius).max(0.0),
+            DistanceType::Dot => {
+                let apart = apart / self.slack.max(f32::EPSILON);
+                1.0 - longest * (1.0 - apart * apart / 2.0)
+            }
+            _ => apart,
+        }
+    }
+
+    /// Squared distance of the query to a centroid, or for dot of its direction, from Lance's distance to it.
+    fn squared(&self, distance: f32, query_norm: f32) -> f32 {
+        match self.metric {
+            DistanceType::Dot if query_norm > 0.0 => (2.0 - 2.0 * (1.0 - distance) / query_norm).max(0.0),
+            DistanceType::Dot => 2.0,
+            _ => distance.max(0.0),
         }
     }
 }
@@ -120,6 +133,9 @@ pub struct Frontier {
     first: Vec<usize>,
     /// Of each segment: its centroid nearest to the query, and the distance to it.
     nearest: Vec<(u32, f32)>,
+    /// Dot: the query's norm, and that times the largest of all segments' rows.
+    norm: f32,
+    longest: f32,
     distances: Vec<f32>,
     /// Bits of the reach, which order as the reach does: plain integers are compared many at a time.
     reaches: Vec<u32>,
@@ -198,6 +214,7 @@ impl Frontier {
         let mut reaches = Vec::with_capacity(total);
         let mut first = Vec::with_capacity(cells.len());
         let mut nearest = Vec::with_capacity(cells.len());
+        let mut longest = 0.0_f32;
         for geometry in &cells {
             let from = reaches.len();
             first.push(from);
@@ -210,8 +227,11 @@ impl Frontier {
                         best = (partition as u32, *distance);
                     }
                 }
+                let of_segment = norm * geometry.longest;
+                longest = of_segment.max(longest);
                 reaches.extend(out.iter().zip(&geometry.lengths).map(|(distance, rows)| {
-                    let reach = rule.reach_of_centroid(*distance, geometry.radius, norm);
+                    let apart = (rule.squared(*distance, norm).sqrt() - geometry.radius).max(0.0);
+                    let reach = rule.reach(apart, of_segment);
                     if *rows == 0 { NONE } else { ordered(reach) }
                 }));
             }
@@ -223,6 +243,8 @@ impl Frontier {
             cells,
             first,
             nearest,
+            norm,
+            longest,
             distances,
             reaches,
             taken: None,
@@ -240,7 +262,7 @@ impl Frontier {
 
     fn boundary(&self, probe: &Probe) -> f32 {
         let (nearest, distance) = self.nearest[probe.segment as usize];
-        if self.rule.metric == DistanceType::Dot || nearest == probe.partition {
+        if nearest == probe.partition {
             return f32::NEG_INFINITY;
         }
         let Some(geometry) = &self.cells[probe.segment as usize] else {
@@ -251,7 +273,9 @@ impl Frontier {
         if apart <= f32::MIN_POSITIVE {
             return f32::NEG_INFINITY;
         }
-        (probe.centroid_distance - distance) / (2.0 * apart)
+        let squared = |distance: f32| self.rule.squared(distance, self.norm);
+        let plane = (squared(probe.centroid_distance) - squared(distance)) / (2.0 * apart);
+        self.rule.reach(plane, self.norm * geometry.longest)
     }
 
     fn is_left(&self, reach: u32) -> bool {
@@ -302,7 +326,7 @@ impl Frontier {
         let cutoff = if self.given < self.rule.floor {
             f32::INFINITY
         } else {
-            self.rule.cutoff(kth)
+            self.rule.cutoff(kth, self.longest)
         };
         loop {
             match self.sorted.get(self.at) {
@@ -356,6 +380,7 @@ mod tests {
                 dim: DIM,
                 centroids: (0..partitions).flat_map(|_| self.vector()).collect(),
                 radius,
+                longest: 1.0,
                 lengths: (0..partitions).map(|p| (p % 7 != 3) as u32 * 10).collect(),
                 same_as_lance: true,
             }))
@@ -424,7 +449,7 @@ mod tests {
             let cells = vec![numbers.cells(260, 0.6), numbers.cells(90, 0.9)];
             let query = numbers.vector();
             let rule = Rule::new(DistanceType::L2, true, 0.5);
-            let cutoff = L2_SLACK as f64 * (kth as f64).sqrt();
+            let cutoff = SLACK as f64 * (kth as f64).sqrt();
             let got = drain(&mut Frontier::new(rule, cells.clone(), &query), kth);
             for (segment, partition) in everything(&cells) {
                 let reach = reach(cells[segment as usize].as_ref().unwrap(), partition as usize, &query);
@@ -435,6 +460,52 @@ mod tests {
                 assert_eq!(read, reach <= cutoff, "kth {kth}: reach {reach}, cutoff {cutoff}");
             }
         }
+    }
+
+    fn unit(vector: &[f32]) -> Vec<f32> {
+        let norm = dot_f32(vector, vector).sqrt();
+        vector.iter().map(|v| v / norm).collect()
+    }
+
+    fn on_the_sphere(cells: &Option<Arc<Geometry>>) -> Option<Arc<Geometry>> {
+        let cells = cells.as_ref()?;
+        Some(Arc::new(Geometry {
+            dim: DIM,
+            centroids: cells.centroids.chunks(DIM).flat_map(unit).collect(),
+            radius: cells.radius,
+            longest: cells.longest,
+            lengths: cells.lengths.clone(),
+            same_as_lance: true,
+        }))
+    }
+
+    /// Between unit vectors the squared distance is twice the dot distance.
+    #[test]
+    fn dot_of_unit_vectors_reads_what_l2_reads() {
+        let mut numbers = Numbers(23);
+        for kth in [0.1_f32, 0.3, 0.7] {
+            let cells = [numbers.cells(200, 0.3), numbers.cells(60, 0.4)]
+                .map(|c| on_the_sphere(&c))
+                .to_vec();
+            let query = unit(&numbers.vector());
+            let read = |metric, kth| {
+                let rule = Rule::new(metric, true, 0.5);
+                ids(&drain(&mut Frontier::new(rule, cells.clone(), &query), kth))
+            };
+            let near = read(DistanceType::L2, 2.0 * kth);
+            assert_eq!(read(DistanceType::Dot, kth), near, "kth {kth}");
+            assert!(near.len() < 260, "kth {kth} rules nothing out");
+        }
+    }
+
+    #[test]
+    fn dot_with_a_neighbour_longer_than_the_sample_still_reads_what_is_near() {
+        let mut numbers = Numbers(29);
+        let cells = vec![on_the_sphere(&numbers.cells(200, 0.9))];
+        let rule = Rule::new(DistanceType::Dot, true, 0.5);
+        let query = numbers.vector();
+        let got = drain(&mut Frontier::new(rule, cells, &query), -100.0);
+        assert!(got.len() > FLOOR as usize, "{} partitions", got.len());
     }
 
     #[test]
@@ -450,7 +521,10 @@ mod tests {
     fn effort_runs_from_the_nearest_partition_to_all() {
         let mut numbers = Numbers(17);
         for metric in [DistanceType::L2, DistanceType::Cosine, DistanceType::Dot] {
-            let cells = vec![numbers.cells(80, 0.5), numbers.cells(80, 0.5)];
+            let mut cells = vec![numbers.cells(80, 0.5), numbers.cells(80, 0.5)];
+            if metric == DistanceType::Dot {
+                cells = cells.iter().map(on_the_sphere).collect();
+            }
             let query = numbers.vector();
             let mut read = Vec::new();
             for effort in [0.0, 0.25, 0.5, 0.75, 1.0] {
@@ -488,6 +562,7 @@ mod tests {
             dim: DIM,
             centroids: [centroid, other].concat(),
             radius: 0.1,
+            longest: 1.0,
             lengths: vec![1, 1],
             same_as_lance: true,
         };

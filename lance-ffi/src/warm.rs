@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float16Type, Float32Type, Float64Type, UInt64Type};
-use arrow_array::{Array, FixedSizeListArray};
+use arrow_array::{Array, FixedSizeListArray, RecordBatch};
 use arrow_schema::DataType;
 use async_trait::async_trait;
 use futures::TryStreamExt;
@@ -38,16 +38,23 @@ const FILTER_BYTES: usize = 256 << 20;
 /// Texts of valid filters kept; a service that writes values into its filters makes new ones forever.
 const VALID_FILTERS: usize = 4096;
 
-/// Rows read to measure how far rows lie from their centroids, where the index does not say.
-const SAMPLE_ROWS: usize = 256;
+/// Rows read to measure how far rows lie from their centroids, where the index does not say: as many blocks of as many
+/// rows, spread over the segment, since neighbours in a table are alike.
+const SAMPLE_BLOCKS: usize = 16;
+const BLOCK_ROWS: usize = 64;
+
+/// Norms of dot centroids differ from 1 by less.
+const UNIT_TOLERANCE: f32 = 1e-3;
 
 /// Where the cells of a segment lie: what probing over several segments is decided by.
 pub struct Geometry {
     pub dim: usize,
     /// partitions x dim
     pub centroids: Vec<f32>,
-    /// Root mean square distance of rows to their centroid, over the segment.
+    /// Root mean square distance of rows to their centroid, over the segment; for dot, of the rows' directions.
     pub radius: f32,
+    /// Dot: the largest norm of the rows that were sampled.
+    pub longest: f32,
     pub lengths: Vec<u32>,
     /// Lance ranks by the same float32 centroids.
     pub same_as_lance: bool,
@@ -125,69 +132,102 @@ fn geometry(index: &dyn VectorIndex) -> Option<Geometry> {
         dim,
         centroids,
         radius: f32::NAN,
+        longest: f32::NAN,
         lengths,
         same_as_lance: list.value_type() == DataType::Float32,
     })
 }
 
-/// The root mean square distance of rows to their centroids. Lance stores the sum of the squares over all rows as the
-/// model's loss, except for dot, whose loss is a sum of 1 - dot and says nothing about distances: there a few rows are
-/// read.
-async fn radius(
+/// Completes the geometry with how far rows lie from their centroids; None where that cannot be told.
+///
+/// Lance stores the sum of the squared distances over all rows as the model's loss, except for dot, whose loss is a sum
+/// of 1 - dot and says nothing about distances: there some rows are read.
+async fn measure(
     dataset: &Arc<Dataset>,
     column: &str,
     meta: &IndexMetadata,
     index: &dyn VectorIndex,
-    geometry: &Geometry,
-) -> Result<Option<f32>> {
+    mut geometry: Geometry,
+) -> Result<Option<Geometry>> {
     let rows: u64 = geometry.lengths.iter().map(|n| *n as u64).sum();
     if let Some(loss) = index.ivf_model().loss()
         && index.metric_type() != DistanceType::Dot
         && loss >= 0.0
         && rows > 0
     {
-        return Ok(Some((loss / rows as f64).sqrt() as f32));
+        geometry.radius = (loss / rows as f64).sqrt() as f32;
+        return Ok(geometry.radius.is_finite().then_some(geometry));
     }
-    if index.metric_type() == DistanceType::Cosine {
-        return Ok(None);
-    }
-    let owned = meta.fragment_bitmap.as_ref();
-    let Some(fragment) = dataset
-        .get_fragments()
-        .into_iter()
-        .find(|f| owned.is_some_and(|b| b.contains(f.id() as u32)))
-    else {
-        return Ok(None);
+    let dot = index.metric_type() == DistanceType::Dot;
+    let unit = |centroid: &[f32]| {
+        let norm = dot_f32(centroid, centroid).sqrt();
+        norm == 0.0 || (norm - 1.0).abs() < UNIT_TOLERANCE
     };
-    let live = fragment.count_rows(None).await?;
-    let mut scan = fragment.scan();
-    scan.project(&[column])?;
-    scan.limit(
-        Some(SAMPLE_ROWS as i64),
-        Some((live.saturating_sub(SAMPLE_ROWS) / 2) as i64),
-    )?;
-    let mut batches = scan.try_into_stream().await?;
+    if index.metric_type() == DistanceType::Cosine || dot && !geometry.centroids.chunks_exact(geometry.dim).all(unit) {
+        return Ok(None);
+    }
     let (mut sum, mut count) = (0.0, 0_usize);
-    while let Some(batch) = batches.try_next().await? {
-        // The scan names a nested column by its path, so it is known by being the only one.
-        let Some(list) = batch.columns().first().and_then(|c| c.as_fixed_size_list_opt()) else {
-            return Ok(None);
-        };
-        let Some(values) = as_f32(list) else {
+    geometry.longest = 0.0;
+    for list in sample(dataset, column, meta).await? {
+        let Some(values) = as_f32(&list) else {
             return Ok(None);
         };
         let all = values.chunks_exact(geometry.dim).enumerate();
         for (_, row) in all.filter(|(at, row)| !list.is_null(*at) && row.iter().all(|v| v.is_finite())) {
             let centroids = geometry.centroids.chunks_exact(geometry.dim);
-            let nearest = match index.metric_type() {
-                DistanceType::Dot => centroids.max_by(|a, b| dot_f32(row, a).total_cmp(&dot_f32(row, b))),
-                _ => centroids.min_by(|a, b| l2_f32(row, a).total_cmp(&l2_f32(row, b))),
+            let apart = if dot {
+                let norm = dot_f32(row, row).sqrt();
+                if norm == 0.0 {
+                    continue;
+                }
+                geometry.longest = geometry.longest.max(norm);
+                let cosine = centroids.map(|c| dot_f32(row, c) / norm).fold(-1.0, f32::max);
+                2.0 - 2.0 * cosine
+            } else {
+                centroids.map(|c| l2_f32(row, c)).fold(f32::INFINITY, f32::min)
             };
-            sum += nearest.map_or(0.0, |c| l2_f32(row, c) as f64);
+            sum += apart.max(0.0) as f64;
             count += 1;
         }
     }
-    Ok((count > 0).then(|| (sum / count as f64).sqrt() as f32))
+    geometry.radius = (sum / count as f64).sqrt() as f32;
+    let known = geometry.radius.is_finite() && geometry.longest.is_finite();
+    Ok(known.then_some(geometry))
+}
+
+/// Vectors of rows from all over the segment.
+async fn sample(dataset: &Arc<Dataset>, column: &str, meta: &IndexMetadata) -> Result<Vec<FixedSizeListArray>> {
+    let mut fragments = Vec::new();
+    let mut rows = 0;
+    for fragment in dataset.get_fragments() {
+        if meta
+            .fragment_bitmap
+            .as_ref()
+            .is_some_and(|b| b.contains(fragment.id() as u32))
+        {
+            let live = fragment.count_rows(None).await?;
+            fragments.push((rows, fragment));
+            rows += live;
+        }
+    }
+    let blocks = SAMPLE_BLOCKS.min(rows.div_ceil(BLOCK_ROWS));
+    let mut reads = Vec::with_capacity(blocks);
+    for block in 0..blocks {
+        let at = block * rows / blocks;
+        let within = fragments.partition_point(|(first, _)| *first <= at) - 1;
+        let (first, fragment) = &fragments[within];
+        let mut scan = fragment.scan();
+        scan.project(&[column])?;
+        scan.limit(Some(BLOCK_ROWS as i64), Some((at - first) as i64))?;
+        reads.push(async move {
+            let batches: Vec<RecordBatch> = scan.try_into_stream().await?.try_collect().await?;
+            Ok::<_, Error>(batches)
+        });
+    }
+    let batches = futures::future::try_join_all(reads).await?;
+    // The scan names a nested column by its path, so it is known by being the only one.
+    let columns = batches.iter().flatten().filter_map(|batch| batch.columns().first());
+    Ok(columns.filter_map(|c| c.as_fixed_size_list_opt().cloned()).collect())
 }
 
 async fn open_segment(
@@ -209,10 +249,9 @@ async fn open_segment(
     };
     let (sub_index, quantization) = index.sub_index_type();
     let geometry = match geometry(index.as_ref()) {
-        Some(geometry) => radius(dataset, column, meta, index.as_ref(), &geometry)
+        Some(geometry) => measure(dataset, column, meta, index.as_ref(), geometry)
             .await?
-            .filter(|radius| radius.is_finite())
-            .map(|radius| Arc::new(Geometry { radius, ..geometry })),
+            .map(Arc::new),
         None => None,
     };
     let verdicts = (0..index.total_partitions()).map(|_| AtomicU8::new(UNKNOWN)).collect();
