@@ -153,6 +153,11 @@ impl Handle {
         }
     }
 
+    #[cfg(test)]
+    pub fn places(&self) -> &Places {
+        &self.places
+    }
+
     pub fn version(&self) -> u64 {
         self.dataset.manifest().version
     }

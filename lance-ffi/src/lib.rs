@@ -3,6 +3,8 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod abi;
+#[cfg(target_os = "linux")]
+mod alloc;
 pub mod dataset;
 mod describe;
 mod direct;
@@ -21,3 +23,7 @@ mod search;
 mod vectors;
 mod warm;
 pub mod write;
+
+#[cfg(target_os = "linux")]
+#[global_allocator]
+static ALLOCATOR: alloc::Reserving = alloc::Reserving;

@@ -372,3 +372,183 @@ fn array(buffer: Buffer, rows: usize, column: &ColumnInfo) -> Result<ArrayRef> {
         None,
     )?))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::write::fixtures::{self, value};
+    use crate::write::{Mode, WriteRequest};
+    use arrow::compute::cast;
+    use arrow_array::{Float32Array, Int64Array, RecordBatch};
+    use arrow_schema::Schema;
+    use lance::dataset::builder::DatasetBuilder;
+
+    const ROWS: usize = 700;
+
+    /// `id` and `vec`, all from `id`; a null vector wherever `nulls` says.
+    fn batch(element: &DataType, dim: usize, nulls: impl Fn(i64) -> bool) -> RecordBatch {
+        let ids: Vec<i64> = (0..ROWS as i64).collect();
+        let values: Vec<f32> = ids
+            .iter()
+            .flat_map(|id| (0..dim).map(move |d| 50.0 * (1.0 + value((id * 1000) as u64 + d as u64))))
+            .collect();
+        let values = cast(&Float32Array::from(values), element).unwrap();
+        let item = Arc::new(Field::new("item", element.clone(), true));
+        let valid = ids.iter().map(|id| !nulls(*id)).collect::<Vec<_>>();
+        let nulls = valid.contains(&false).then(|| valid.into());
+        let vectors = FixedSizeListArray::new(item.clone(), dim as i32, values, nulls);
+        let schema = Arc::new(Schema::new(vec![
+            Field::new("id", DataType::Int64, false),
+            Field::new("vec", DataType::FixedSizeList(item, dim as i32), true),
+        ]));
+        RecordBatch::try_new(schema, vec![Arc::new(Int64Array::from(ids)), Arc::new(vectors)]).unwrap()
+    }
+
+    async fn table(uri: &str, batch: RecordBatch, stable_row_ids: bool) -> Handle {
+        let request = WriteRequest {
+            max_rows_per_file: Some(300),
+            stable_row_ids: Some(stable_row_ids),
+            ..fixtures::request(uri, Mode::Create)
+        };
+        fixtures::write(request, &[batch]).await.unwrap();
+        open(uri).await
+    }
+
+    async fn open(uri: &str) -> Handle {
+        Handle::new(DatasetBuilder::from_uri(uri).load().await.unwrap())
+    }
+
+    async fn row_ids(handle: &Handle) -> Vec<u64> {
+        let mut scan = handle.dataset.scan();
+        scan.with_row_id().project::<&str>(&[]).unwrap();
+        let rows = scan.try_into_batch().await.unwrap();
+        let ids = rows.column_by_name("_rowid").unwrap();
+        let mut ids = ids.as_primitive::<arrow_array::types::UInt64Type>().values().to_vec();
+        ids.sort_unstable();
+        ids
+    }
+
+    /// Whether the vectors were read here; if so they are what Lance reads.
+    async fn placed(handle: &Handle, ids: &[u64]) -> bool {
+        let column = handle.column("vec").unwrap();
+        let theirs = handle.decoded(&column, ids).await.unwrap();
+        let mut read = false;
+        for attempt in 0..2 {
+            let Some(ours) = handle.places().vectors(handle, &column, ids).await.unwrap() else {
+                assert!(!read, "attempt {attempt} gave up");
+                continue;
+            };
+            read = true;
+            let (ours, theirs) = (ours.as_fixed_size_list(), theirs.as_fixed_size_list());
+            assert_eq!(ours.len(), ids.len());
+            assert_eq!(ours.values().to_data(), theirs.values().to_data());
+        }
+        read
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn long_vectors_are_read_by_their_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let cases = [
+            (DataType::Float32, 96, true),
+            (DataType::Float16, 200, true),
+            (DataType::Float64, 64, true),
+            (DataType::UInt8, 300, true),
+            (DataType::Float32, 16, false), // Lance packs short vectors into blocks
+        ];
+        for (element, dim, expected) in cases {
+            for stable in [false, true] {
+                let uri = dir.path().join(format!("{element}-{dim}-{stable}"));
+                let handle = table(uri.to_str().unwrap(), batch(&element, dim, |_| false), stable).await;
+                let ids = row_ids(&handle).await;
+                let some: Vec<u64> = ids.iter().copied().step_by(7).collect();
+                for ids in [&some, &ids, &ids[ROWS - 1..].to_vec()] {
+                    assert_eq!(
+                        placed(&handle, ids).await,
+                        expected,
+                        "{element} x {dim}, stable {stable}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn rows_that_are_not_live_are_left_to_lance() {
+        let dir = tempfile::tempdir().unwrap();
+        for stable in [false, true] {
+            let uri = dir.path().join(format!("{stable}"));
+            let uri = uri.to_str().unwrap();
+            let before = table(uri, batch(&DataType::Float32, 80, |_| false), stable).await;
+            let all = row_ids(&before).await;
+            let mut dataset = before.dataset.as_ref().clone();
+            dataset.delete("id % 5 = 2").await.unwrap();
+            let handle = open(uri).await;
+            let live = row_ids(&handle).await;
+            assert!(placed(&handle, &live).await);
+            assert!(placed(&before, &all).await, "the older version has them all");
+            let column = handle.column("vec").unwrap();
+            let mut gone = all.iter().filter(|id| !live.contains(id)).copied();
+            for id in [gone.next().unwrap(), 1 << 40, u64::MAX] {
+                let read = handle.places().vectors(&handle, &column, &[live[0], id]).await;
+                assert!(matches!(read, Ok(None)), "row {id}, stable {stable}");
+            }
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn files_with_null_vectors_are_left_to_lance() {
+        let dir = tempfile::tempdir().unwrap();
+        let table = table(
+            dir.path().to_str().unwrap(),
+            batch(&DataType::Float32, 80, |id| id == 450),
+            false,
+        );
+        let handle = table.await;
+        let ids = row_ids(&handle).await;
+        assert!(placed(&handle, &ids[..300]).await, "the first file has none");
+        assert!(!placed(&handle, &ids).await);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_layout_that_reads_other_bytes_is_dropped() {
+        let dir = tempfile::tempdir().unwrap();
+        let handle = table(
+            dir.path().to_str().unwrap(),
+            batch(&DataType::Float32, 80, |_| false),
+            false,
+        )
+        .await;
+        let ids = row_ids(&handle).await;
+        let column = handle.column("vec").unwrap();
+        let places = Places::default();
+        let mut wrong = place(&handle.dataset, &handle.dataset.get_fragment(0).unwrap(), &column)
+            .await
+            .unwrap()
+            .unwrap();
+        wrong.pages[0].offset += 4;
+        places
+            .columns
+            .lock()
+            .insert((column.field_id, 0), Some(Arc::new(wrong)));
+        for _ in 0..2 {
+            let read = places.vectors(&handle, &column, &ids[10..20]).await.unwrap();
+            assert!(read.is_none());
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn more_files_than_stay_open_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let request = WriteRequest {
+            max_rows_per_file: Some(4),
+            ..fixtures::request(dir.path().to_str().unwrap(), Mode::Create)
+        };
+        fixtures::write(request, &[batch(&DataType::Float32, 80, |_| false)])
+            .await
+            .unwrap();
+        let handle = open(dir.path().to_str().unwrap()).await;
+        assert!(placed(&handle, &row_ids(&handle).await).await);
+        assert!(handle.places().files.lock().len() <= OPEN_FILES);
+    }
+}

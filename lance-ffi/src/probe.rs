@@ -378,7 +378,7 @@ mod tests {
         fn cells(&mut self, partitions: usize, radius: f32) -> Option<Arc<Geometry>> {
             Some(Arc::new(Geometry {
                 dim: DIM,
-                centroids: (0..partitions).flat_map(|_| self.vector()).collect(),
+                centroids: (0..partitions).flat_map(|_| self.vector()).collect::<Vec<_>>().into(),
                 radius,
                 longest: 1.0,
                 lengths: (0..partitions).map(|p| (p % 7 != 3) as u32 * 10).collect(),
@@ -471,7 +471,7 @@ mod tests {
         let cells = cells.as_ref()?;
         Some(Arc::new(Geometry {
             dim: DIM,
-            centroids: cells.centroids.chunks(DIM).flat_map(unit).collect(),
+            centroids: cells.centroids.chunks(DIM).flat_map(unit).collect::<Vec<_>>().into(),
             radius: cells.radius,
             longest: cells.longest,
             lengths: cells.lengths.clone(),
@@ -560,7 +560,7 @@ mod tests {
         other[0] = 0.500001;
         let cells = Geometry {
             dim: DIM,
-            centroids: [centroid, other].concat(),
+            centroids: [centroid, other].concat().into(),
             radius: 0.1,
             longest: 1.0,
             lengths: vec![1, 1],

@@ -1,9 +1,11 @@
 //! What searches of one version share: opened segments with their centroids and masks, and the rows of filters.
 
 use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
+use arrow::buffer::ScalarBuffer;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float16Type, Float32Type, Float64Type, UInt64Type};
 use arrow_array::{Array, FixedSizeListArray, RecordBatch};
@@ -35,6 +37,13 @@ use crate::metrics::Counters;
 /// Masks of filters kept per dataset. A filter that matches a million scattered rows takes about 2 MiB.
 const FILTER_BYTES: usize = 256 << 20;
 
+/// Opened segments kept per dataset: their centroids and masks. A thousand segments of 300 partitions of 768 dimensions
+/// are 1 GiB. A search that needs more opens what it needs each time.
+const SEGMENT_BYTES: usize = 2 << 30;
+
+/// An opened index without its centroids: readers, codebook, file metadata.
+const OPENED_BYTES: usize = 64 << 10;
+
 /// Texts of valid filters kept; a service that writes values into its filters makes new ones forever.
 const VALID_FILTERS: usize = 4096;
 
@@ -50,7 +59,7 @@ const UNIT_TOLERANCE: f32 = 1e-3;
 pub struct Geometry {
     pub dim: usize,
     /// partitions x dim
-    pub centroids: Vec<f32>,
+    pub centroids: ScalarBuffer<f32>,
     /// Root mean square distance of rows to their centroid, over the segment; for dot, of the rows' directions.
     pub radius: f32,
     /// Dot: the largest norm of the rows that were sampled.
@@ -77,19 +86,30 @@ const UNKNOWN: u8 = 0;
 const ALL_OWNED: u8 = 1;
 const SOME_NOT: u8 = 2;
 
-type Cell<T> = Arc<OnceCell<Arc<T>>>;
+/// What is kept until the budget of its kind needs the room.
+#[derive(Default)]
+struct Usage {
+    /// Of the clock.
+    last: AtomicU64,
+    bytes: AtomicU64,
+}
+
+#[derive(Default)]
+struct Opened {
+    segment: OnceCell<Arc<Segment>>,
+    usage: Usage,
+}
 
 #[derive(Default)]
 struct Filter {
     rows: OnceCell<Arc<RowAddrMask>>,
     by_segment: Mutex<HashMap<Uuid, Arc<RowAddrMask>>>,
-    used: AtomicU64,
-    bytes: AtomicU64,
+    usage: Usage,
 }
 
 #[derive(Default)]
 pub struct Warm {
-    segments: Mutex<HashMap<Uuid, Cell<Segment>>>,
+    segments: Mutex<HashMap<Uuid, Arc<Opened>>>,
     filters: Mutex<HashMap<String, Arc<Filter>>>,
     live: OnceCell<Arc<RowAddrMask>>,
     /// Filters known to be valid.
@@ -97,10 +117,23 @@ pub struct Warm {
     clock: AtomicU64,
 }
 
-fn as_f32(centroids: &FixedSizeListArray) -> Option<Vec<f32>> {
+/// Lets go of what was not used for longest, but for the last. Searches that hold it go on.
+fn evict<K: Clone + Eq + Hash, V>(kept: &mut HashMap<K, Arc<V>>, budget: usize, usage: impl Fn(&V) -> &Usage) {
+    let bytes = |kept: &V| usage(kept).bytes.load(Ordering::Relaxed) as usize;
+    let mut total: usize = kept.values().map(|v| bytes(v)).sum();
+    while total > budget && kept.len() > 1 {
+        let last = |v: &V| usage(v).last.load(Ordering::Relaxed);
+        let Some(oldest) = kept.iter().min_by_key(|(_, v)| last(v)).map(|(key, _)| key.clone()) else {
+            return;
+        };
+        total -= kept.remove(&oldest).map_or(0, |v| bytes(&v));
+    }
+}
+
+fn as_f32(centroids: &FixedSizeListArray) -> Option<ScalarBuffer<f32>> {
     let values = centroids.values();
     Some(match values.data_type() {
-        DataType::Float32 => values.as_primitive::<Float32Type>().values().to_vec(),
+        DataType::Float32 => values.as_primitive::<Float32Type>().values().clone(),
         DataType::Float16 => values
             .as_primitive::<Float16Type>()
             .values()
@@ -319,18 +352,29 @@ impl Warm {
         meta: &IndexMetadata,
         counters: &Counters,
     ) -> Result<Arc<Segment>> {
-        let cell = self.segments.lock().entry(meta.uuid).or_default().clone();
-        if let Some(segment) = cell.get() {
+        let opened = self.segments.lock().entry(meta.uuid).or_default().clone();
+        self.touch(&opened.usage);
+        if let Some(segment) = opened.segment.get() {
             Counters::add(&counters.hits, 1);
             return Ok(segment.clone());
         }
-        cell.get_or_try_init(|| async {
-            open_segment(&handle.dataset, column, meta, counters)
-                .await
-                .map(Arc::new)
-        })
-        .await
-        .cloned()
+        let segment = opened
+            .segment
+            .get_or_try_init(|| async {
+                open_segment(&handle.dataset, column, meta, counters)
+                    .await
+                    .map(Arc::new)
+            })
+            .await?
+            .clone();
+        opened.usage.bytes.store(segment.bytes() as u64, Ordering::Relaxed);
+        evict(&mut self.segments.lock(), SEGMENT_BYTES, |opened| &opened.usage);
+        Ok(segment)
+    }
+
+    fn touch(&self, usage: &Usage) {
+        let now = self.clock.fetch_add(1, Ordering::Relaxed);
+        usage.last.store(now, Ordering::Relaxed);
     }
 
     /// What a search by index may return at all, where deletion files do not say: see `live_ids`.
@@ -376,9 +420,7 @@ impl Warm {
     /// The rows that `filter` keeps, and of them the ones of a segment.
     pub async fn filter(&self, handle: &Handle, filter: &str, counters: &Counters) -> Result<Arc<FilterRows>> {
         let entry = self.filters.lock().entry(filter.to_string()).or_default().clone();
-        entry
-            .used
-            .store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        self.touch(&entry.usage);
         let warm = entry.rows.initialized();
         let rows = entry
             .rows
@@ -389,25 +431,10 @@ impl Warm {
             Counters::add(&counters.hits, 1);
         } else {
             Counters::add(&counters.misses, 1);
-            entry.bytes.fetch_add(bytes_of(&rows) as u64, Ordering::Relaxed);
-            self.evict();
+            entry.usage.bytes.fetch_add(bytes_of(&rows) as u64, Ordering::Relaxed);
+            evict(&mut self.filters.lock(), FILTER_BYTES, |filter| &filter.usage);
         }
         Ok(Arc::new(FilterRows { rows, entry }))
-    }
-
-    fn evict(&self) {
-        let mut filters = self.filters.lock();
-        let size = |f: &Filter| f.bytes.load(Ordering::Relaxed) as usize;
-        let mut total: usize = filters.values().map(|f| size(f)).sum();
-        while total > FILTER_BYTES && filters.len() > 1 {
-            let oldest = filters
-                .iter()
-                .min_by_key(|(_, f)| f.used.load(Ordering::Relaxed))
-                .map(|(key, f)| (key.clone(), size(f)));
-            let Some((key, bytes)) = oldest else { return };
-            filters.remove(&key);
-            total -= bytes;
-        }
     }
 }
 
@@ -426,7 +453,10 @@ impl FilterRows {
             .entry(segment.meta.uuid)
             .or_insert_with(|| {
                 let mask = self.rows.as_ref().clone() & owned.as_ref().clone();
-                self.entry.bytes.fetch_add(bytes_of(&mask) as u64, Ordering::Relaxed);
+                self.entry
+                    .usage
+                    .bytes
+                    .fetch_add(bytes_of(&mask) as u64, Ordering::Relaxed);
                 Arc::new(mask)
             })
             .clone()
@@ -495,6 +525,13 @@ impl Rows {
 }
 
 impl Segment {
+    /// About what it holds beside the partitions, which the session's index cache counts.
+    fn bytes(&self) -> usize {
+        let geometry = |g: &Arc<Geometry>| size_of_val(&*g.centroids) + size_of_val(&*g.lengths);
+        let owned = self.owned.as_deref().map_or(0, bytes_of);
+        OPENED_BYTES + self.geometry.as_ref().map_or(0, geometry) + owned + self.verdicts.len()
+    }
+
     /// Of these partitions, one of which it is not known yet whether this segment owns all of its rows.
     pub fn undecided(&self, partitions: impl IntoIterator<Item = u32>) -> Vec<u32> {
         if self.owned.is_none() {
@@ -549,5 +586,33 @@ impl PreFilter for MaskFilter {
 
     fn filter_row_ids<'a>(&self, row_ids: Box<dyn Iterator<Item = &'a u64> + 'a>) -> Vec<u64> {
         self.mask.selected_indices(row_ids)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_used_for_longest_goes_first() {
+        let mut kept: HashMap<u32, Arc<Usage>> = (0..5)
+            .map(|id| {
+                let usage = Usage {
+                    last: AtomicU64::new([7, 3, 9, 1, 8][id as usize]),
+                    bytes: AtomicU64::new(10),
+                };
+                (id, Arc::new(usage))
+            })
+            .collect();
+        let mut left = |budget| {
+            evict(&mut kept, budget, |usage| usage);
+            let mut left: Vec<u32> = kept.keys().copied().collect();
+            left.sort_unstable();
+            left
+        };
+        assert_eq!(left(50), [0, 1, 2, 3, 4]);
+        assert_eq!(left(49), [0, 1, 2, 4]);
+        assert_eq!(left(25), [2, 4]);
+        assert_eq!(left(0), [2]);
     }
 }
