@@ -166,11 +166,12 @@ func TestClose_ThenUse(t *testing.T) {
 	require.NoError(t, d.Close())
 	ctx := t.Context()
 	for name, call := range map[string]func() error{
-		"search":      func() error { _, err := d.Search(ctx, someSearch()); return err },
-		"eligibility": func() error { _, err := d.Eligibility(ctx, someSearch()); return err },
-		"describe":    func() error { _, err := d.Describe(ctx); return err },
-		"column":      func() error { _, err := d.Column(ctx, "vec"); return err },
-		"schema":      func() error { _, err := d.Schema(); return err },
+		"search":       func() error { _, err := d.Search(ctx, someSearch()); return err },
+		"eligibility":  func() error { _, err := d.Eligibility(ctx, someSearch()); return err },
+		"check filter": func() error { return d.CheckFilter(ctx, "vec", "id < 1") },
+		"describe":     func() error { _, err := d.Describe(ctx); return err },
+		"column":       func() error { _, err := d.Column(ctx, "vec"); return err },
+		"schema":       func() error { _, err := d.Schema(); return err },
 		"refine": func() error {
 			_, err := d.Refine(ctx, RefineRequest{Column: "vec", Metric: L2, Vectors: someSearch().Vectors})
 			return err

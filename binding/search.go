@@ -86,13 +86,17 @@ func (d *Dataset) Search(ctx context.Context, r SearchRequest) (*Candidates, err
 	if err := r.validate(op); err != nil {
 		return nil, err
 	}
+	return d.find(ctx, op, &r)
+}
+
+func (d *Dataset) find(ctx context.Context, op string, r *SearchRequest) (*Candidates, error) {
 	if err := d.acquire(op); err != nil {
 		return nil, err
 	}
 	defer d.release()
 	var found C.lk_candidates
 	err := d.lib.call(ctx, op, d.hide, func(cancel *C.LanceFfiCancel, failure *C.lk_error) C.int32_t {
-		return d.search(&r, cancel, &found, nil, failure)
+		return d.search(r, cancel, &found, nil, failure)
 	})
 	if err != nil {
 		return nil, err
@@ -102,6 +106,27 @@ func (d *Dataset) Search(ctx context.Context, r SearchRequest) (*Candidates, err
 	C.lk_candidates_take(d.lib.entries, &found, (*C.uint32_t)(unsafe.SliceData(out.Query)), (*C.float)(unsafe.SliceData(out.Distance)),
 		(*C.uint64_t)(unsafe.SliceData(out.RowID)))
 	return out, nil
+}
+
+// CheckFilter says whether searches of a vector column can use the filter: it is planned, and no row is read. The native side remembers the
+// filters that passed, so the search that follows does not plan it again. Errors are those of [Dataset.Column] and [Dataset.Search];
+// ErrInvalidArgument names the filter.
+func (d *Dataset) CheckFilter(ctx context.Context, column, filter string) error {
+	const op = "check filter"
+	if d.isClosed() {
+		return closed(op)
+	}
+	info, err := d.Column(ctx, column)
+	if err != nil {
+		return err
+	}
+	// A search for no query ends where the others begin: once its filter has been checked.
+	r := SearchRequest{Column: column, Filter: filter, K: 1, Vectors: Vectors{Type: info.Type, Dim: info.Dim}}
+	if info.Multivector {
+		r.Vectors.PerQuery = 1
+	}
+	_, err = d.find(ctx, op, &r)
+	return err
 }
 
 // Eligibility says which path the request would take. Its vectors may be left out, but not their shape.

@@ -134,6 +134,19 @@ func TestEligibility_NeedsNoVectors(t *testing.T) {
 	require.Equal(t, "64", f.recorded()["query_count"])
 }
 
+func TestCheckFilter_IsASearchForNoQuery(t *testing.T) {
+	f := newFake(t)
+	d := f.openDataset(t)
+	require.NoError(t, d.CheckFilter(t.Context(), "vec", "id < 1"))
+	got := f.recorded()
+	require.Equal(t, "id < 1", got["filter"])
+	require.Equal(t, "0", got["query_count"])
+	require.Equal(t, "1", got["k"])
+	f.fail(int32(CodeInvalidArgument), "filter: no")
+	defer f.fail(0, "")
+	require.EqualError(t, d.CheckFilter(t.Context(), "vec", "id <"), "binding: check filter: filter: no")
+}
+
 func TestSearch_Concurrent(t *testing.T) {
 	f := newFake(t)
 	d := f.openDataset(t)

@@ -18,7 +18,12 @@ type catalog struct {
 
 	lock        sync.Mutex
 	eligibility map[eligibilityKey]*binding.Eligibility
+	filters     map[string]struct{} // that the native core accepted
 }
+
+// remembered bounds what a catalog keeps of the queries it has seen. A service asks a few kinds of query; one whose filters never repeat gains
+// nothing from remembering them.
+const remembered = 256
 
 // catalogs holds the catalog of each description that is in use. The key is weak, so a closed dataset takes its catalog along; a catalog
 // therefore must not point to its description.
@@ -39,6 +44,7 @@ func catalogOf(d *binding.Description) *catalog {
 func newCatalog(d *binding.Description) *catalog {
 	c := &catalog{
 		fragments: liveFragments(d.Fragments), monolithic: d.Monolithic, eligibility: make(map[eligibilityKey]*binding.Eligibility),
+		filters: make(map[string]struct{}),
 	}
 	for _, f := range c.fragments {
 		c.liveRows += f.LiveRows()
@@ -51,6 +57,22 @@ func newCatalog(d *binding.Description) *catalog {
 		c.indexes = append(c.indexes, newIndexLayout(d.Indexes[i], c.fragments, rows))
 	}
 	return c
+}
+
+func (c *catalog) isChecked(filter string) bool {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	_, ok := c.filters[filter]
+	return ok
+}
+
+func (c *catalog) setChecked(filter string) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	if len(c.filters) >= remembered {
+		clear(c.filters)
+	}
+	c.filters[filter] = struct{}{}
 }
 
 // only says whether the column has no other vector index, so that Lance would choose this one by itself.

@@ -8,6 +8,7 @@
 //	    Query.validate    query.go     arguments, and how many rows can be asked for
 //	    copyFor           vectors.go   the caller's vectors are copied, in the column's element type
 //	    chooseIndex       index.go     which index, and with it the metric
+//	    checkFilter       plan.go      can the filter be planned; asked once for each
 //	    requireCoverage   coverage.go  live rows that the index does not cover
 //	    formUnits         units.go     segments whose live fragments overlap belong together
 //	    demand.split      strategy.go  how many tasks, over rows or queries or both

@@ -22,10 +22,6 @@ type eligibilityKey struct {
 	probing                         binding.Probing
 }
 
-// eligibilityEntries bounds what a catalog remembers. A service asks a few kinds of query; one whose filters never repeat gains nothing from
-// remembering them.
-const eligibilityEntries = 256
-
 // askDirect asks the native core, once for each kind of query, whether one call takes the direct path over the whole index.
 func (p *Plan) askDirect(ctx context.Context) error {
 	q, x := &p.query, p.choice.layout
@@ -61,7 +57,7 @@ func (p *Plan) askDirect(ctx context.Context) error {
 	p.eligible = &answer
 	p.catalog.lock.Lock()
 	defer p.catalog.lock.Unlock()
-	if len(p.catalog.eligibility) >= eligibilityEntries {
+	if len(p.catalog.eligibility) >= remembered {
 		clear(p.catalog.eligibility)
 	}
 	p.catalog.eligibility[key] = p.eligible

@@ -35,6 +35,7 @@ type table struct {
 	approximate  bool // the index is quantised: its distances are distorted
 	placeholders bool // a filter that leaves no more than k rows makes the index give some of them at +Inf
 	direct       bool // answer of Eligibility
+	filterErr    error
 	exactBy      func(binding.SearchRequest) bool
 
 	onSearch func(ctx context.Context, r binding.SearchRequest) error // nil: nothing happens
@@ -44,6 +45,7 @@ type table struct {
 	refines       []binding.RefineRequest
 	takes         [][]uint64
 	eligibilities int
+	filters       []string // checked
 }
 
 type row struct {
@@ -177,6 +179,13 @@ func (t *table) Schema() (*arrow.Schema, error) {
 		{Name: "a.b", Type: arrow.PrimitiveTypes.Int64},
 		{Name: "s", Type: arrow.StructOf(arrow.Field{Name: "x", Type: arrow.PrimitiveTypes.Int64}, arrow.Field{Name: "y.z", Type: arrow.PrimitiveTypes.Int64})},
 	}, nil), nil
+}
+
+func (t *table) CheckFilter(_ context.Context, _, filter string) error {
+	t.lock.Lock()
+	defer t.lock.Unlock()
+	t.filters = append(t.filters, filter)
+	return t.filterErr
 }
 
 func (t *table) Eligibility(_ context.Context, r binding.SearchRequest) (binding.Eligibility, error) {

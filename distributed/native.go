@@ -18,6 +18,7 @@ type native interface {
 	Schema() (*arrow.Schema, error)
 	Describe(ctx context.Context) (*binding.Description, error)
 	Column(ctx context.Context, path string) (binding.ColumnInfo, error)
+	CheckFilter(ctx context.Context, column, filter string) error
 	Eligibility(ctx context.Context, r binding.SearchRequest) (binding.Eligibility, error)
 	Search(ctx context.Context, r binding.SearchRequest) (*binding.Candidates, error)
 	Refine(ctx context.Context, r binding.RefineRequest) ([]float32, error)

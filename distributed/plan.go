@@ -2,6 +2,7 @@ package distributed
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -69,6 +70,9 @@ func newPlan(ctx context.Context, ds native, q Query, o Options) (*Plan, error) 
 	if err := p.settleIndex(); err != nil {
 		return nil, err
 	}
+	if err := p.checkFilter(ctx); err != nil {
+		return nil, err
+	}
 	p.sizes = q.sizesFor(p.catalog.liveRows)
 	if err := p.decide(ctx); err != nil {
 		return nil, err
@@ -97,6 +101,24 @@ func (p *Plan) readDataset(ctx context.Context) error {
 		return fmt.Errorf("distributed: schema: %w", err)
 	}
 	return checkColumns(p.query.Columns, schema)
+}
+
+// checkFilter finds here what every task would fail with. The native core is asked once for each filter.
+func (p *Plan) checkFilter(ctx context.Context) error {
+	filter := p.query.Filter
+	if filter == "" || p.catalog.isChecked(filter) {
+		return nil
+	}
+	err := p.ds.CheckFilter(ctx, p.query.Column, filter)
+	var native *binding.Error
+	switch {
+	case errors.As(err, &native) && native.Code == binding.CodeInvalidArgument:
+		return &ArgumentError{Name: "Filter", Reason: strings.TrimPrefix(native.Message, "filter "), Err: err}
+	case err != nil:
+		return fmt.Errorf("distributed: check filter: %w", err)
+	}
+	p.catalog.setChecked(filter)
+	return nil
 }
 
 // settleIndex chooses the index and with it the metric, and leaves out queries that have no answer under it.

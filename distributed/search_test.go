@@ -72,6 +72,47 @@ func TestSearch_UnknownRequestedColumnBeforeSearching(t *testing.T) {
 	require.Empty(t, tab.searches)
 }
 
+func TestFilter_ThatCannotBePlannedIsRefusedBeforeSearching(t *testing.T) {
+	tab := line(10, 10).index("x", []uint32{0}, []uint32{1})
+	native := &binding.Error{Op: "check filter", Code: binding.CodeInvalidArgument, Message: `filter "nope > 1": no field named nope`}
+	tab.filterErr = native
+	q := oneQuery
+	q.Filter = "nope > 1"
+	err := tab.planError(t, q, Options{})
+	var a *ArgumentError
+	require.ErrorAs(t, err, &a)
+	require.Equal(t, "Filter", a.Name)
+	require.EqualError(t, err, `distributed: Filter: "nope > 1": no field named nope`)
+	require.ErrorIs(t, err, binding.ErrInvalidArgument)
+	require.ErrorIs(t, err, error(native))
+	require.Empty(t, tab.searches)
+
+	tab.filterErr = &binding.Error{Op: "check filter", Code: binding.CodeIO, Message: "disk"}
+	err = tab.planError(t, q, Options{})
+	require.ErrorIs(t, err, binding.ErrIO)
+	require.NotErrorAs(t, err, &a)
+}
+
+func TestFilter_IsCheckedOnce(t *testing.T) {
+	tab := line(10)
+	q := oneQuery
+	tab.plan(t, q, Options{})
+	require.Empty(t, tab.filters)
+	for range 3 {
+		q.Filter = "category < 5"
+		tab.plan(t, q, Options{})
+		tab.plan(t, q, Options{Strategy: Segments})
+	}
+	require.Equal(t, []string{"category < 5"}, tab.filters)
+	for i := range 2 * remembered {
+		q.Filter = fmt.Sprint("category < ", i)
+		tab.plan(t, q, Options{})
+	}
+	d, err := tab.Describe(t.Context())
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(catalogOf(d).filters), remembered)
+}
+
 func TestSearch_BadArguments(t *testing.T) {
 	tab := line(10).index("x", []uint32{0})
 	for name, change := range map[string]func(*Query){

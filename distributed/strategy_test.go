@@ -128,7 +128,7 @@ func TestEligibility_IsRememberedWithinBounds(t *testing.T) {
 	}
 	d, err := tab.Describe(t.Context())
 	require.NoError(t, err)
-	require.LessOrEqual(t, len(catalogOf(d).eligibility), eligibilityEntries)
+	require.LessOrEqual(t, len(catalogOf(d).eligibility), remembered)
 }
 
 func TestStrategyNames(t *testing.T) {

@@ -24,6 +24,7 @@ func TestFilter_RefusedBeforeItHarms(t *testing.T) {
 		"no and":      "id < 2 id > 100",
 		"closes":      "id < 2 ) or (true",
 		"semicolon":   "id < 2; drop table x",
+		"unknown":     "no_such_column > 1",
 		"nul":         "id < 2\x00 or true",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -31,6 +32,9 @@ func TestFilter_RefusedBeforeItHarms(t *testing.T) {
 			q.Filter = filter
 			_, err := distributed.VectorSearch(t.Context(), ds, q, distributed.Options{})
 			require.ErrorIs(t, err, binding.ErrInvalidArgument)
+			var argument *distributed.ArgumentError
+			require.ErrorAs(t, err, &argument, "planning finds it")
+			require.Equal(t, "Filter", argument.Name)
 			require.Less(t, len(err.Error()), 1000, "an error does not repeat the whole filter")
 			_, err = ds.Delete(t.Context(), filter)
 			require.ErrorIs(t, err, binding.ErrInvalidArgument)
