@@ -2,6 +2,7 @@ package topk
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"sync"
 )
@@ -86,6 +87,15 @@ func (m *Merger) slot(query uint32) int {
 	m.slots[query] = i
 	m.live++
 	return i
+}
+
+// Kth is the distance of the k-th nearest candidate of a query so far, +Inf where there are fewer than k.
+func (m *Merger) Kth(query uint32) float32 {
+	i, ok := m.slots[query]
+	if !ok || len(m.heaps[i].entries) < m.k {
+		return float32(math.Inf(1))
+	}
+	return m.heaps[i].entries[0].distance
 }
 
 // Len is the number of candidates held now: what Append will add.

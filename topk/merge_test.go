@@ -263,6 +263,28 @@ func FuzzMerge(f *testing.F) {
 	})
 }
 
+func TestMerger_Kth(t *testing.T) {
+	m := NewMerger(2)
+	defer m.Release()
+	require.Equal(t, inf, m.Kth(5))
+	m.Push(Candidate{5, 3, 1})
+	m.Push(Candidate{5, 3, 1})
+	m.Push(Candidate{5, nan, 2})
+	require.Equal(t, inf, m.Kth(5), "one row, pushed twice")
+	m.Push(Candidate{5, 7, 3})
+	require.Equal(t, float32(7), m.Kth(5))
+	m.Push(Candidate{6, 1, 4})
+	m.Push(Candidate{5, 1, 4})
+	require.Equal(t, float32(3), m.Kth(5))
+	require.Equal(t, inf, m.Kth(6))
+	m.Push(Candidate{6, inf, 5})
+	require.Equal(t, inf, m.Kth(6))
+	m.Reset(2)
+	require.Equal(t, inf, m.Kth(5), "of before the reset")
+	m.Reset(0)
+	require.Equal(t, inf, m.Kth(5))
+}
+
 func randomLists(groups, queries, k int) [][]Candidate {
 	rng := rand.New(rand.NewPCG(7, 7))
 	lists := make([][]Candidate, groups)
