@@ -15,7 +15,7 @@
 //	    balance           group.go     which units go into which task
 //	    makeTasks         layout.go    the tasks
 //	  Plan.Execute        execute.go
-//	    run               schedule.go  tasks go to the Executor (executor.go)
+//	    run               schedule.go  tasks go to the Executor (executor.go), with what is known by then (bounds.go)
 //	    combine           merge.go     candidates are merged, and re-scored once
 //	    take              execute.go   requested columns, of the rows found only
 //	  Result              result.go
@@ -41,6 +41,7 @@
 // # Splitting
 //
 // Probes are counted in each segment by Lance's own rules ([Query].NProbes and the like), so a split changes nothing about them. The library's
-// own rule, in force where the query sets nothing, gives one budget to all segments of a task, so more tasks read more partitions: recall does
-// not fall, and Auto does not split a search that one native call spreads over all cores by itself.
+// own rule, in force where the query sets nothing, gives one budget to all segments of a task, so more tasks read more partitions, though a task
+// that had to wait starts with the k-th distance found by then: recall does not fall, and Auto does not split a search that one native call
+// spreads over all cores by itself.
 package distributed

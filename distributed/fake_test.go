@@ -111,6 +111,9 @@ func (t *table) quantised() *table {
 	t.approximate = true
 	for i := range t.description.Indexes {
 		t.description.Indexes[i].Type = "IVF_PQ"
+		for j := range t.description.Indexes[i].Segments {
+			t.description.Indexes[i].Segments[j].Type = "IVF_PQ"
+		}
 	}
 	return t
 }
@@ -336,6 +339,9 @@ func (t *table) Search(ctx context.Context, r binding.SearchRequest) (*binding.C
 	}
 	for query := range r.Vectors.Queries {
 		for _, s := range t.searchOne(r, values(r.Vectors, query), out.Stats.Exact) {
+			if r.Bounds != nil && float32(s.distance) > r.Bounds[query] && !math.IsInf(s.distance, 1) {
+				continue // the most that a bound allows to be left out
+			}
 			out.Query = append(out.Query, uint32(query))
 			out.Distance = append(out.Distance, float32(s.distance))
 			out.RowID = append(out.RowID, s.rowID)

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-
-	"golang.org/x/sync/errgroup"
+	"sync"
+	"sync/atomic"
 )
 
 // outcome is a task that has ended.
@@ -20,30 +20,49 @@ type outcome struct {
 func (p *Plan) run(ctx context.Context) ([]outcome, error) {
 	outcomes := make([]outcome, len(p.tasks))
 	if len(p.tasks) == 1 { // nothing to wait for beside it: stay on the caller's goroutine
-		outcomes[0] = p.runTask(ctx, &p.tasks[0])
-	} else {
-		group, groupCtx := errgroup.WithContext(ctx)
-		group.SetLimit(p.concurrency())
-		for i := range p.tasks {
-			if groupCtx.Err() != nil {
-				break
-			}
-			group.Go(func() error {
-				outcomes[i] = p.runTask(groupCtx, &p.tasks[i])
-				if failed := outcomes[i].failed; failed != nil && !p.options.AllowPartial {
-					return failed
-				}
-				return nil
-			})
-		}
-		if err := group.Wait(); err != nil && ctx.Err() == nil {
-			return nil, err
-		}
+		outcomes[0] = p.runTask(ctx, &p.tasks[0], nil)
+	} else if err := p.runAll(ctx, outcomes); err != nil && ctx.Err() == nil {
+		return nil, err
 	}
 	if ctx.Err() != nil {
 		return nil, ended(ctx, "search")
 	}
 	return outcomes, p.tolerate(outcomes)
+}
+
+// runAll has as many workers as tasks may run at once, the caller's goroutine among them, so that tasks start in their order and each with what
+// is known by then.
+func (p *Plan) runAll(ctx context.Context, outcomes []outcome) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	known := p.newBounds()
+	defer known.release()
+	var started atomic.Int64
+	work := func() {
+		for ctx.Err() == nil {
+			i := int(started.Add(1)) - 1
+			if i >= len(p.tasks) {
+				return
+			}
+			t := &p.tasks[i]
+			outcomes[i] = p.runTask(ctx, t, known.of(t))
+			switch failed := outcomes[i].failed; {
+			case failed == nil:
+				if next := int(started.Load()); next < len(p.tasks) {
+					known.learn(t, &outcomes[i].result, &p.tasks[next])
+				}
+			case !p.options.AllowPartial:
+				cancel(failed)
+			}
+		}
+	}
+	var others sync.WaitGroup
+	for range p.concurrency() - 1 {
+		others.Go(work)
+	}
+	work()
+	others.Wait()
+	return context.Cause(ctx)
 }
 
 // tolerate applies AllowPartial: some failures are part of the answer, nothing but failures is an error.
@@ -70,7 +89,7 @@ func (p *Plan) tolerate(outcomes []outcome) error {
 	return nil
 }
 
-func (p *Plan) runTask(ctx context.Context, t *Task) (o outcome) {
+func (p *Plan) runTask(ctx context.Context, t *Task, known Distances) (o outcome) {
 	taskCtx := ctx
 	if timeout := p.options.TaskTimeout; timeout > 0 {
 		var cancel context.CancelFunc
@@ -85,7 +104,9 @@ func (p *Plan) runTask(ctx context.Context, t *Task) (o outcome) {
 	if ctx.Err() != nil {
 		return outcome{failed: p.failed(t, context.Cause(ctx))}
 	}
-	result, err := p.executor.Execute(taskCtx, *t)
+	task := *t // the plan's own may be running in another execution
+	task.Bounds = known
+	result, err := p.executor.Execute(taskCtx, task)
 	if err == nil {
 		err = result.check(t)
 	} else if taskCtx.Err() != nil && ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded) {

@@ -45,8 +45,10 @@ type Task struct {
 	Path                            binding.Path
 	Threads                         int // native threads; 0 is all cores
 
-	// Bounds may give, for each query, a k-th distance that an executor knows from tasks that have finished; +Inf is none. What is farther may
-	// be left out. A plan leaves it nil.
+	// Bounds gives, for each query, the K-th distance found by tasks that have finished; +Inf is none, nil is none for any query. What is farther
+	// may be left out. Plan.Tasks leaves it nil: an execution fills it in the copies of tasks that had to wait for others of the same queries. An
+	// executor that lets tasks wait itself may fill it by the same rules: distances of one kind ([binding.SearchStats].Exact), finite, and of
+	// tasks that succeeded. It changes nothing where probes are counted in each segment.
 	Bounds Distances
 }
 
@@ -68,6 +70,17 @@ func (t *Task) request() binding.SearchRequest {
 		r.Segments, r.Fragments = t.Segments, t.Fragments
 	}
 	return r
+}
+
+// usesBounds says whether a k-th distance known from elsewhere can spare the task anything.
+func (t *Task) usesBounds() bool {
+	if t.Kind != IndexTask || t.RefineFactor > 0 || t.Path == binding.PathScanner {
+		return false
+	}
+	if t.Probing == binding.ProbingAuto {
+		return t.NProbes == 0 && t.MinNProbes == 0 && t.MaxNProbes == 0
+	}
+	return t.Probing == binding.ProbingShared
 }
 
 // String names the task without its vectors and without anything secret.
