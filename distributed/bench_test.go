@@ -46,7 +46,7 @@ func TestSearch_AllocatesLittle(t *testing.T) {
 	}{
 		{Options{Threads: 4}, 30},
 		{Options{Threads: 4, Strategy: Single}, 30},
-		{Options{Threads: 4, Strategy: Segments, MaxTasks: 8}, 80},
+		{Options{Threads: 4, Strategy: Segments, MaxTasks: 8}, 60},
 	} {
 		tab := manySegments(8)
 		run := func() {

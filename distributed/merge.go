@@ -52,7 +52,7 @@ func (p *Plan) combine(ctx context.Context, outcomes []outcome, stats *Stats) ([
 // byKind parts the results by the kind of their distances. Index tasks of one search may differ: where a segment has rows made stale by a data
 // overlay, Lance re-scores everything that task finds.
 func (p *Plan) byKind(outcomes []outcome) (exact, approximate []*TaskResult) {
-	exact, approximate = make([]*TaskResult, 0, len(outcomes)), make([]*TaskResult, 0, len(outcomes))
+	approximate = make([]*TaskResult, 0, len(outcomes))
 	differ := false
 	for i := range outcomes {
 		switch r := &outcomes[i].result; {
