@@ -164,6 +164,20 @@ func TestClose_ThenUse(t *testing.T) {
 	_, err = d.Schema()
 	require.NoError(t, err)
 	require.NoError(t, d.Close())
+	requireClosed(t, d)
+	require.EqualValues(t, 7, d.Version())
+	require.Equal(t, "mem://table", d.URI())
+}
+
+func TestDataset_ThatOpenDidNotMakeIsClosed(t *testing.T) {
+	requireClosed(t, nil)
+	requireClosed(t, &Dataset{})
+	require.NoError(t, (*Dataset)(nil).Close())
+	require.NoError(t, new(Dataset).Close())
+}
+
+func requireClosed(t *testing.T, d *Dataset) {
+	t.Helper()
 	ctx := t.Context()
 	for name, call := range map[string]func() error{
 		"search":       func() error { _, err := d.Search(ctx, someSearch()); return err },
@@ -204,8 +218,6 @@ func TestClose_ThenUse(t *testing.T) {
 		require.ErrorAs(t, err, &typed)
 		require.Equal(t, name, typed.Op)
 	}
-	require.EqualValues(t, 7, d.Version())
-	require.Equal(t, "mem://table", d.URI())
 }
 
 func TestClose_RacesWithUse(t *testing.T) {

@@ -8,11 +8,13 @@ import "C"
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -152,7 +154,7 @@ func (l *library) open(ctx context.Context, uri string, o OpenOptions) (*Dataset
 		return failure.code
 	})
 	if err != nil {
-		return nil, err
+		return nil, missing(err, hide.redact(uri))
 	}
 	d := &Dataset{handle: newHandle(l, native, hide), uri: uri, options: o.clone()}
 	d.options.Version = uint64(C.lk_dataset_version(l.entries, native))
@@ -166,6 +168,26 @@ func (l *library) open(ctx context.Context, uri string, o OpenOptions) (*Dataset
 	d.backup = runtime.AddCleanup(d, (*handle).close, d.handle)
 	return d, nil
 }
+
+// missing names a dataset that is not there as the caller does: Lance gives its path within the store, which has neither scheme nor bucket nor
+// a leading slash.
+func missing(err error, uri string) error {
+	var e *Error
+	if uri != "" && errors.As(err, &e) && e.Code == CodeNotFound && strings.HasPrefix(e.Message, "Dataset at path ") {
+		e.Message = fmt.Sprintf("no dataset is at %q; check the location", uri)
+	}
+	return err
+}
+
+// acquire and isClosed take a Dataset that [Open] did not make for a closed one.
+func (d *Dataset) acquire(op string) error {
+	if d == nil || d.handle == nil {
+		return closed(op)
+	}
+	return d.handle.acquire(op)
+}
+
+func (d *Dataset) isClosed() bool { return d == nil || d.handle == nil || d.handle.isClosed() }
 
 // URI is the URI given to [Open].
 func (d *Dataset) URI() string { return d.uri }

@@ -70,6 +70,36 @@ func TestOpen_Invalid(t *testing.T) {
 	}
 }
 
+func TestOpen_MissingDatasetIsNamedAsTheCallerDoes(t *testing.T) {
+	f := newFake(t)
+	f.fail(int32(CodeNotFound), "Dataset at path data/t.lance was not found: Not found: data/t.lance/_versions")
+	defer f.fail(0, "")
+	_, err := f.open(t.Context(), "s3://u5er:passw0rd@bucket/data/t.lance", OpenOptions{Version: 3})
+	require.ErrorIs(t, err, ErrNotFound)
+	require.EqualError(t, err, `binding: open: no dataset is at "s3://***:***@bucket/data/t.lance"; check the location`)
+	f.fail(int32(CodeNotFound), `tag "x" does not exist in the dataset (the latest version is 2)`)
+	_, err = f.open(t.Context(), "/data/t.lance", OpenOptions{Tag: "x"})
+	require.ErrorContains(t, err, `tag "x" does not exist`)
+}
+
+func TestCreateIndex_NothingToTrainOn(t *testing.T) {
+	f := newFake(t)
+	d := f.openDataset(t)
+	f.fail(int32(CodeInternal), "Unprocessable: KMeans cannot train 1 centroids with 0 vectors; choose a smaller K (< 0)")
+	defer f.fail(0, "")
+	o := IndexOptions{Column: "vec", Type: "IVF_PQ"}
+	_, err := d.CreateIndex(t.Context(), o)
+	require.ErrorIs(t, err, ErrInvalidArgument)
+	require.ErrorContains(t, err, `create index: column "vec" holds no vectors to train on`)
+	o.Fragments = []uint32{0}
+	_, err = d.CreateIndexSegment(t.Context(), o)
+	require.ErrorIs(t, err, ErrInvalidArgument)
+	require.ErrorContains(t, err, `create index segment: column "vec" holds no vectors to train on`)
+	f.fail(int32(CodeInternal), "Unprocessable: KMeans cannot train 256 centroids with 10 vectors; choose a smaller K (< 10)")
+	_, err = d.CreateIndexSegment(t.Context(), o)
+	require.ErrorContains(t, err, "choose a smaller K")
+}
+
 func TestOpen_SecretsStayOutOfErrors(t *testing.T) {
 	f := newFake(t)
 	options := map[string]string{

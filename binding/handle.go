@@ -25,9 +25,6 @@ func newHandle(l *library, native *C.LanceFfiDataset, hide secrets) *handle {
 
 // acquire keeps the native dataset alive until release.
 func (h *handle) acquire(op string) error {
-	if h == nil { // a Dataset that Open did not make
-		return closed(op)
-	}
 	for {
 		s := h.state.Load()
 		if s >= closing {

@@ -8,6 +8,9 @@ import "C"
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
 )
 
 // IndexOptions describe a vector index to build. Column and Type are required; 0 leaves a parameter to Lance.
@@ -82,7 +85,8 @@ func (d *Dataset) CreateIndex(ctx context.Context, o IndexOptions) (uint64, erro
 	if o.Fragments != nil {
 		return 0, invalid(op, "fragments are given; a whole index covers all of them, use CreateIndexSegment")
 	}
-	return d.commit(ctx, op, C.LK_INDEX_CREATE, o)
+	version, err := d.commit(ctx, op, C.LK_INDEX_CREATE, o)
+	return version, untrainable(err, o.Column)
 }
 
 // CreateIndexSegment builds a segment over o.Fragments, which must not be empty, and commits nothing. Segments that other processes build from the same
@@ -97,9 +101,19 @@ func (d *Dataset) CreateIndexSegment(ctx context.Context, o IndexOptions) (Index
 	}
 	var raw json.RawMessage
 	if err := d.reply(ctx, op, C.LK_INDEX_CREATE_SEGMENT, o, &raw); err != nil {
-		return IndexSegment{}, err
+		return IndexSegment{}, untrainable(err, o.Column)
 	}
 	return IndexSegment{raw}, nil
+}
+
+// untrainable says what is wrong with the data where Lance advises a smaller number of partitions, of which even 1 is too many.
+func untrainable(err error, column string) error {
+	var e *Error
+	if errors.As(err, &e) && strings.Contains(e.Message, "KMeans cannot train") && strings.Contains(e.Message, " with 0 vectors") {
+		e.Code = CodeInvalidArgument
+		e.Message = fmt.Sprintf("column %q holds no vectors to train on, only nulls and vectors with values that are not finite; fill it first", column)
+	}
+	return err
 }
 
 // CommitIndexSegments commits segments as one index and gives the new version; this handle stays on its own. Errors are ErrInvalidArgument (segments that

@@ -140,7 +140,10 @@ func (o *BuildOptions) checkName(d *binding.Description) error {
 // vectors alone.
 func (o *BuildOptions) groups(live []binding.Fragment) ([][]uint32, error) {
 	n := max(1, o.Segments)
-	if len(live) < n {
+	switch {
+	case len(live) == 0:
+		return nil, &ArgumentError{Name: "dataset", Reason: "it has no live rows to build an index from; write some first"}
+	case len(live) < n:
 		return nil, &ArgumentError{Name: "Segments", Reason: fmt.Sprintf("%d segments need as many fragments with live rows, and there are %d; "+
 			"use fewer segments, or write the dataset in more files", n, len(live))}
 	}
