@@ -14,6 +14,7 @@ use arrow_schema::DataType;
 use futures::stream::{FuturesUnordered, StreamExt, TryStreamExt};
 use lance_index::vector::pretransform::PreTransformIndex;
 use lance_index::vector::quantizer::QuantizationType;
+use lance_index::vector::v3::subindex::SubIndexType;
 use lance_index::vector::{PreparedPartitionSearchHandle, Query};
 use lance_linalg::distance::DistanceType;
 use lance_linalg::kernels::normalize_arrow;
@@ -225,32 +226,47 @@ impl PartialOrd for Neighbor {
     }
 }
 
-/// The best k of one query so far, worst on top.
+/// Neighbours watched at least, to tell whether a search still finds any: of one or two, hardly a partition has one.
+const WATCHED: usize = 10;
+
+/// The best `kept` of one query so far, worst on top; `kept` is k, or more of them where they are watched.
 struct TopK {
     k: usize,
+    kept: usize,
     heap: BinaryHeap<Neighbor>,
 }
 
 impl TopK {
-    fn push(&mut self, distance: f32, row: u64) {
+    /// Whether the row is one of the best so far.
+    fn push(&mut self, distance: f32, row: u64) -> bool {
         if distance.is_nan() {
-            return;
+            return false;
         }
         let new = Neighbor { distance, row };
-        if self.heap.len() < self.k {
+        if self.heap.len() < self.kept {
             self.heap.push(new);
-        } else if let Some(mut worst) = self.heap.peek_mut()
-            && new < *worst
-        {
-            *worst = new;
+            return true;
+        }
+        match self.heap.peek_mut() {
+            Some(mut worst) if new < *worst => {
+                *worst = new;
+                true
+            }
+            _ => false,
         }
     }
 
     fn kth(&self) -> f32 {
         if self.heap.len() < self.k {
             f32::INFINITY
-        } else {
+        } else if self.heap.len() == self.k {
             self.heap.peek().map_or(f32::INFINITY, |n| n.distance)
+        } else {
+            let mut distances = [f32::INFINITY; WATCHED];
+            for (distance, neighbor) in distances.iter_mut().zip(&self.heap) {
+                *distance = neighbor.distance;
+            }
+            *distances.select_nth_unstable_by(self.k - 1, f32::total_cmp).1
         }
     }
 }
@@ -275,6 +291,9 @@ struct Run {
     /// Bits of the k-th distance, so that choosing the next partition takes no lock on `best`.
     kth: AtomicU32,
     found: AtomicUsize,
+    /// Partitions scored, and how many they were when one of them had a neighbour.
+    scored: AtomicUsize,
+    improved: AtomicUsize,
     touched: Mutex<RoaringBitmap>,
 }
 
@@ -342,10 +361,14 @@ impl Search {
         let (plan, request) = (self.plan.as_ref(), self.request.as_ref());
         let key = key(request.vectors.query(at)?, plan.metric)?;
         let k = request.candidates();
+        // A graph's search depends on k, so there k stays what was asked for.
+        let shared = matches!(plan.probing, Probing::Shared { .. });
+        let flat = plan.segments.iter().all(|s| matches!(s.sub_index, SubIndexType::Flat));
+        let kept = if shared && flat { k.max(WATCHED) } else { k };
         let mut base = Query {
             column: String::new(),
             key,
-            k,
+            k: kept,
             lower_bound: request.lower,
             upper_bound: request.upper,
             minimum_nprobes: 1,
@@ -361,7 +384,7 @@ impl Search {
         };
         let order = match plan.probing {
             Probing::Shared { effort } => {
-                let rule = Rule::new(plan.metric, plan.exact, effort);
+                let rule = Rule::new(plan.metric, plan.exact, effort, kept >= WATCHED);
                 let cells = plan.segments.iter().zip(&self.skip);
                 let cells = cells.map(|(s, skip)| s.geometry.clone().filter(|_| !skip)).collect();
                 let frontier = Frontier::new(rule, cells, &floats(&base.key)?);
@@ -388,10 +411,13 @@ impl Search {
             order: Mutex::new(order),
             best: Mutex::new(TopK {
                 k,
-                heap: BinaryHeap::with_capacity(k.min(4096)),
+                kept,
+                heap: BinaryHeap::with_capacity(kept.min(4096)),
             }),
             kth: AtomicU32::new(bound.to_bits()),
             found: AtomicUsize::new(0),
+            scored: AtomicUsize::new(0),
+            improved: AtomicUsize::new(0),
             touched: Mutex::default(),
         })
     }
@@ -409,7 +435,10 @@ impl Search {
             return None;
         }
         match &mut *run.order.lock() {
-            Sequence::Frontier(frontier) => frontier.next(f32::from_bits(run.kth.load(Ordering::Relaxed))),
+            Sequence::Frontier(frontier) => frontier.next(
+                f32::from_bits(run.kth.load(Ordering::Relaxed)),
+                run.improved.load(Ordering::Relaxed),
+            ),
             Sequence::List(list) => list.next(),
         }
     }
@@ -551,8 +580,13 @@ impl Run {
         let distances = column(lance_index::vector::DIST_COL)?.as_primitive::<Float32Type>();
         let rows = column(lance_core::ROW_ID)?.as_primitive::<UInt64Type>();
         let mut best = self.best.lock();
+        let mut improved = false;
         for (distance, row) in distances.values().iter().zip(rows.values()) {
-            best.push(*distance, *row);
+            improved |= best.push(*distance, *row);
+        }
+        let scored = self.scored.fetch_add(1, Ordering::Relaxed) + 1;
+        if improved {
+            self.improved.store(scored, Ordering::Relaxed);
         }
         let known = f32::from_bits(self.kth.load(Ordering::Relaxed));
         // Under the lock of `best`, so the bound never goes up.
@@ -563,9 +597,11 @@ impl Run {
 
     fn finish(&self, counters: &Counters) -> Vec<(f32, u64)> {
         Counters::add(&counters.segments, self.touched.lock().len() as usize);
-        std::mem::take(&mut self.best.lock().heap)
+        let mut best = self.best.lock();
+        std::mem::take(&mut best.heap)
             .into_sorted_vec()
             .into_iter()
+            .take(best.k)
             .map(|n| (n.distance, n.row))
             .collect()
     }

@@ -14,6 +14,11 @@
 //! of the k-th neighbour so far. Both bounds are loose in high dimensions (a row's offset from its centroid is nearly at a
 //! right angle to the direction of the query), which is why a slack below 1 loses almost nothing.
 //!
+//! Where vectors have many dimensions that count, as real embeddings do, rows lie nearly at a right angle to everything,
+//! neither bound says much, and nearly all partitions could hold a neighbour. There a search ends when it has read for
+//! long without finding one: a share of all it has read, since the neighbours of a query that is harder to answer are
+//! spread wider.
+//!
 //! Dot product: Lance assigns a row `x` to the centroid with the largest `x.c`, and its centroids are unit vectors, so the
 //! cells are those of the rows' directions `x/|x|` between unit vectors, where the two bounds hold as they are. A row at
 //! least `e` from the direction of the query scores at most `|q| |x| (1 - e^2 / 2)`. With the largest norm `m` of the
@@ -29,7 +34,12 @@ use lance_linalg::distance::l2::l2_f32;
 use crate::warm::Geometry;
 
 /// Slack at search effort 0.5, calibrated in `bench/` on queries kept apart from those that judge it.
-const SLACK: f32 = 0.7;
+const SLACK: f32 = 0.75;
+
+/// At search effort 0.5, a search ends when no neighbour was in the last 87 % of the partitions it read, and at least
+/// in the last 56.
+const IDLE_SHARE: f32 = 0.87;
+const IDLE: f32 = 56.0;
 
 /// Dot: a k-th neighbour longer than all rows that were sampled would end the search at once. Partitions that reach
 /// this near to the query's direction, as a share of the slack, are read nevertheless.
@@ -70,11 +80,14 @@ pub struct Rule {
     scale: f32,
     slack: f32,
     floor: usize,
+    idle: usize,
+    idle_share: f32,
 }
 
 impl Rule {
-    /// `effort` in [0, 1]: 0 reads the nearest partitions only, 0.5 is the calibrated default, 1 reads all.
-    pub fn new(metric: DistanceType, exact_cosine: bool, effort: f32) -> Self {
+    /// `effort` in [0, 1]: 0 reads the nearest partitions only, 0.5 is the calibrated default, 1 reads all. `watched` says
+    /// that enough neighbours are kept to tell from their coming when no more will.
+    pub fn new(metric: DistanceType, exact_cosine: bool, effort: f32, watched: bool) -> Self {
         let odds = if effort >= 1.0 {
             f32::INFINITY
         } else {
@@ -89,6 +102,8 @@ impl Rule {
             },
             slack: SLACK * odds,
             floor: (FLOOR * odds).clamp(1.0, 1e6) as usize,
+            idle: if watched { (IDLE * odds) as usize } else { usize::MAX },
+            idle_share: (1.0 - (1.0 - IDLE_SHARE) / odds).max(0.0),
         }
     }
 
@@ -321,8 +336,13 @@ impl Frontier {
         self.at = 0;
     }
 
-    /// The next partition worth reading while the k-th distance is `kth`; None when there is none.
-    pub fn next(&mut self, kth: f32) -> Option<Probe> {
+    /// The next partition worth reading while the k-th distance is `kth` and the last neighbour was found after `improved`
+    /// partitions; None when there is none.
+    pub fn next(&mut self, kth: f32, improved: usize) -> Option<Probe> {
+        let idle = self.given.saturating_sub(improved);
+        if kth < f32::INFINITY && idle > self.rule.idle && idle as f32 > self.rule.idle_share * self.given as f32 {
+            return None;
+        }
         let cutoff = if self.given < self.rule.floor {
             f32::INFINITY
         } else {
@@ -406,7 +426,7 @@ mod tests {
     }
 
     fn drain(frontier: &mut Frontier, kth: f32) -> Vec<Probe> {
-        std::iter::from_fn(|| frontier.next(kth)).collect()
+        std::iter::from_fn(|| frontier.next(kth, usize::MAX)).collect()
     }
 
     fn ids(probes: &[Probe]) -> Vec<(u32, u32)> {
@@ -435,7 +455,7 @@ mod tests {
             numbers.cells(41, 0.2),
             numbers.cells(1, 0.5),
         ];
-        let rule = Rule::new(DistanceType::L2, true, 0.5);
+        let rule = Rule::new(DistanceType::L2, true, 0.5, true);
         let mut frontier = Frontier::new(rule, cells.clone(), &numbers.vector());
         let all = drain(&mut frontier, f32::INFINITY);
         assert_eq!(ids(&all), everything(&cells));
@@ -448,7 +468,7 @@ mod tests {
         for kth in [0.05_f32, 0.4, 1.3, 4.0] {
             let cells = vec![numbers.cells(260, 0.6), numbers.cells(90, 0.9)];
             let query = numbers.vector();
-            let rule = Rule::new(DistanceType::L2, true, 0.5);
+            let rule = Rule::new(DistanceType::L2, true, 0.5, true);
             let cutoff = SLACK as f64 * (kth as f64).sqrt();
             let got = drain(&mut Frontier::new(rule, cells.clone(), &query), kth);
             for (segment, partition) in everything(&cells) {
@@ -489,7 +509,7 @@ mod tests {
                 .to_vec();
             let query = unit(&numbers.vector());
             let read = |metric, kth| {
-                let rule = Rule::new(metric, true, 0.5);
+                let rule = Rule::new(metric, true, 0.5, true);
                 ids(&drain(&mut Frontier::new(rule, cells.clone(), &query), kth))
             };
             let near = read(DistanceType::L2, 2.0 * kth);
@@ -502,7 +522,7 @@ mod tests {
     fn dot_with_a_neighbour_longer_than_the_sample_still_reads_what_is_near() {
         let mut numbers = Numbers(29);
         let cells = vec![on_the_sphere(&numbers.cells(200, 0.9))];
-        let rule = Rule::new(DistanceType::Dot, true, 0.5);
+        let rule = Rule::new(DistanceType::Dot, true, 0.5, true);
         let query = numbers.vector();
         let got = drain(&mut Frontier::new(rule, cells, &query), -100.0);
         assert!(got.len() > FLOOR as usize, "{} partitions", got.len());
@@ -512,9 +532,35 @@ mod tests {
     fn a_few_are_read_whatever_the_bound_says() {
         let mut numbers = Numbers(13);
         let cells = vec![numbers.cells(50, 0.0)];
-        let rule = Rule::new(DistanceType::L2, true, 0.5);
+        let rule = Rule::new(DistanceType::L2, true, 0.5, true);
         let got = drain(&mut Frontier::new(rule, cells, &numbers.vector()), 0.0);
         assert_eq!(got.len(), FLOOR as usize);
+    }
+
+    #[test]
+    fn a_search_ends_when_it_has_long_found_nothing() {
+        let mut numbers = Numbers(31);
+        let cells = vec![numbers.cells(2000, 5.0)];
+        let query = numbers.vector();
+        let read = |watched, kth: f32, improves: fn(usize) -> bool| {
+            let rule = Rule::new(DistanceType::L2, true, 0.5, watched);
+            let mut frontier = Frontier::new(rule, cells.clone(), &query);
+            let (mut read, mut improved) = (0, 0);
+            while frontier.next(kth, improved).is_some() {
+                read += 1;
+                if improves(read) {
+                    improved = read;
+                }
+            }
+            read
+        };
+        let all = everything(&cells).len();
+        // No cell can be ruled out by its reach here.
+        assert_eq!(read(true, 1e6, |n| n % 40 == 0), all);
+        assert_eq!(read(false, 1e6, |n| n < 20), all, "too few neighbours are watched");
+        assert_eq!(read(true, f32::INFINITY, |n| n < 20), all, "fewer than k are known");
+        assert_eq!(read(true, 1e6, |n| n <= 20), 154, "20 is 13 % of it");
+        assert_eq!(read(true, 1e6, |n| n == 1), 1 + 1 + IDLE as usize);
     }
 
     #[test]
@@ -528,7 +574,7 @@ mod tests {
             let query = numbers.vector();
             let mut read = Vec::new();
             for effort in [0.0, 0.25, 0.5, 0.75, 1.0] {
-                let rule = Rule::new(metric, false, effort);
+                let rule = Rule::new(metric, false, effort, true);
                 read.push(drain(&mut Frontier::new(rule, cells.clone(), &query), 0.3).len());
             }
             assert!(read.is_sorted(), "{metric}: {read:?}");
