@@ -14,6 +14,9 @@ import (
 // Execute carries the plan out and waits for all of it. A [TaskError] names the task that failed; see Options.AllowPartial for results without
 // it. When ctx ends, the tasks are stopped and the error matches ctx.Err and its cause. The caller releases the result.
 func (p *Plan) Execute(ctx context.Context) (*Result, error) {
+	if !p.made() {
+		return nil, &ArgumentError{Name: "plan", Reason: notMade}
+	}
 	start := time.Now()
 	stats := p.newStats()
 	var merged []topk.Candidate

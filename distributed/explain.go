@@ -10,6 +10,9 @@ import (
 // Explain says in words what the plan will do and why: the snapshot, the index and its coverage, the strategy and each task. It contains
 // neither vectors nor credentials.
 func (p *Plan) Explain() string {
+	if !p.made() {
+		return notMade + "\n"
+	}
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "%-9s %s\n", name+":", fmt.Sprintf(format, args...))
@@ -22,10 +25,11 @@ func (p *Plan) Explain() string {
 	if q.Filter != "" {
 		line("filter", "%s (before neighbours are chosen)", q.Filter)
 	}
+	_, why := p.Index()
 	if x == nil {
-		line("index", "none: %s", p.choice.why(q, p.options.IndexName))
+		line("index", "none: %s", why)
 	} else {
-		line("index", "%q, %s, %s, %s: %s", x.index.Name, x.index.Type, orUnknown(x.metric), plural(len(x.index.Segments), "segment"), p.choice.why(q, p.options.IndexName))
+		line("index", "%q, %s, %s, %s: %s", x.index.Name, x.index.Type, orUnknown(x.metric), plural(len(x.index.Segments), "segment"), why)
 	}
 	line("metric", "%s", p.metric)
 	line("coverage", "%s", p.explainCoverage())

@@ -156,7 +156,11 @@ func (c choice) why(q *Query, name string) string {
 	case c.fitting == 1:
 		return fmt.Sprintf("the only one on %q", q.Column)
 	}
-	return fmt.Sprintf("covers most rows of %d that fit, or is the first of those by name", c.fitting)
+	why := fmt.Sprintf("covers most rows of %d that fit, or is the first of those by name", c.fitting)
+	if len(c.rejected) > 0 {
+		why += "; " + listRejected(c.rejected)
+	}
+	return why
 }
 
 func listRejected(rejected []RejectedIndex) string {

@@ -81,6 +81,24 @@ func TestIndex_ExplicitNameWins(t *testing.T) {
 	require.Contains(t, p.Explain(), "chosen by name")
 }
 
+func TestIndex_EveryRejectionIsExplained(t *testing.T) {
+	tab := twoIndexes(false).index("z_l2", []uint32{0}, []uint32{1})
+	for metric, want := range map[binding.Metric]struct{ name, why string }{
+		binding.Dot:         {"", `no index on "vec" fits: "v_l2" has metric l2; "v_cos" has metric cosine; "z_l2" has metric l2`},
+		binding.Cosine:      {"v_cos", `the only one that fits: "v_l2" has metric l2; "z_l2" has metric l2`},
+		binding.L2:          {"v_l2", `covers most rows of 2 that fit, or is the first of those by name; "v_cos" has metric cosine`},
+		binding.MetricUnset: {"v_cos", `covers most rows of 3 that fit, or is the first of those by name`},
+	} {
+		q := withMetric(metric)
+		q.Vectors = at(1)
+		p := tab.plan(t, q, Options{})
+		name, why := p.Index()
+		require.Equal(t, want.name, name)
+		require.Equal(t, want.why, why)
+		require.Contains(t, p.Explain(), want.why+"\n")
+	}
+}
+
 func TestIndex_NameThatDoesNotFit(t *testing.T) {
 	tab := line(10).index("good", []uint32{0}).index("other", []uint32{0})
 	tab.description.Indexes[1].FieldID = 99

@@ -7,7 +7,12 @@ import (
 )
 
 // Tasks gives the tasks, in the order they are started. They share the plan's vectors: do not modify them.
-func (p *Plan) Tasks() []Task { return slices.Clone(p.tasks) }
+func (p *Plan) Tasks() []Task {
+	if !p.made() {
+		return nil
+	}
+	return slices.Clone(p.tasks)
+}
 
 // makeTasks lays out the tasks of the shape: every block of queries meets every part of the rows.
 func (p *Plan) makeTasks(flat []binding.Fragment) {

@@ -46,6 +46,22 @@ func NewPlan(ctx context.Context, ds *binding.Dataset, q Query, o Options) (*Pla
 	return newPlan(ctx, ds, q, o)
 }
 
+// made tells a plan of [NewPlan] from nil and from the zero value, which have nothing to search.
+func (p *Plan) made() bool { return p != nil && p.catalog != nil }
+
+// Index gives the name of the index that the plan searches, empty for a flat search, and why that one or none.
+func (p *Plan) Index() (name, why string) {
+	if !p.made() {
+		return "", notMade
+	}
+	if x := p.choice.layout; x != nil {
+		name = x.index.Name
+	}
+	return name, p.choice.why(&p.query, p.options.IndexName)
+}
+
+const notMade = "the plan is empty; make it with NewPlan"
+
 func newPlan(ctx context.Context, ds native, q Query, o Options) (*Plan, error) {
 	start := time.Now()
 	if ctx.Err() != nil {

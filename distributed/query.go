@@ -199,8 +199,9 @@ func checkMetric(metric binding.Metric, column binding.ColumnInfo) error {
 
 // describeColumn turns the binding's refusal of a column into one of the query's field.
 func describeColumn(column string, err error) error {
-	if errors.Is(err, binding.ErrNotFound) || errors.Is(err, binding.ErrInvalidArgument) {
-		return &ArgumentError{Name: "Column", Reason: fmt.Sprintf("%q cannot be searched: %v", column, err), Err: err}
+	var native *binding.Error
+	if errors.As(err, &native) && (native.Code == binding.CodeNotFound || native.Code == binding.CodeInvalidArgument) {
+		return &ArgumentError{Name: "Column", Reason: fmt.Sprintf("%q cannot be searched: %s", column, native.Message), Err: err}
 	}
 	return fmt.Errorf("distributed: column %q: %w", column, err)
 }

@@ -18,6 +18,20 @@ func TestSearch_NilDataset(t *testing.T) {
 	require.ErrorIs(t, err, binding.ErrInvalidArgument)
 }
 
+func TestPlan_ThatNewPlanDidNotMake(t *testing.T) {
+	for _, p := range []*Plan{nil, {}} {
+		_, err := p.Execute(t.Context())
+		var a *ArgumentError
+		require.ErrorAs(t, err, &a)
+		require.ErrorIs(t, err, binding.ErrInvalidArgument)
+		require.ErrorContains(t, err, "make it with NewPlan")
+		require.Contains(t, p.Explain(), "make it with NewPlan")
+		_, why := p.Index()
+		require.Contains(t, why, "make it with NewPlan")
+		require.Empty(t, p.Tasks())
+	}
+}
+
 func TestSearch_ClosedHandle(t *testing.T) {
 	tab := line(10)
 	tab.closed = true
