@@ -19,6 +19,7 @@ import (
 type answer struct {
 	version               uint64
 	index                 string // empty: no index was used
+	why                   string // that index, or none although one was wanted
 	strategy              string
 	tasks                 int
 	liveRows, coveredRows uint64
@@ -44,6 +45,9 @@ const (
 )
 
 func (c console) show(format string, a answer) error {
+	if a.index == "" && a.why != "" {
+		fmt.Fprintf(c.err, "lanceknn: no index was used: %s\n", oneLine(a.why))
+	}
 	if a.coveredRows < a.liveRows {
 		fmt.Fprintf(c.err, "lanceknn: searched %d of %d rows: the others are in no segment of the index\n", a.coveredRows, a.liveRows)
 	}

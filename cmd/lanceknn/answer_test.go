@@ -88,6 +88,15 @@ func TestShow_SaysWhatItDidNotSearch(t *testing.T) {
 	require.Equal(t, "lanceknn: searched 60 of 100 rows: the others are in no segment of the index\n", errs.String())
 
 	errs.Reset()
+	a = testAnswer(t)
+	a.why = "the only one"
+	require.NoError(t, console{out: &out, err: &errs}.show("json", a))
+	require.Empty(t, errs.String())
+	a.index, a.why = "", "there is no vector index"
+	require.NoError(t, console{out: &out, err: &errs}.show("json", a))
+	require.Equal(t, "lanceknn: no index was used: there is no vector index\n", errs.String())
+
+	errs.Reset()
 	require.NoError(t, console{out: &out, err: &errs}.show("table", testAnswer(t)))
 	require.Empty(t, errs.String(), "nothing extra in a pipe")
 	require.NoError(t, console{out: &out, err: &errs, errTerminal: true}.show("table", testAnswer(t)))

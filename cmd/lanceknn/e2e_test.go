@@ -36,8 +36,21 @@ func ok(t *testing.T, args ...string) string {
 // failed runs a command line that must fail with one line.
 func failed(t *testing.T, args ...string) string {
 	t.Helper()
+	return ends(t, exitFailure, args...)
+}
+
+// refused runs a command line that must be refused for what was typed.
+func refused(t *testing.T, args ...string) string {
+	t.Helper()
+	stderr := ends(t, exitUsage, args...)
+	require.Contains(t, stderr, "--help)")
+	return stderr
+}
+
+func ends(t *testing.T, want int, args ...string) string {
+	t.Helper()
 	code, stdout, stderr := cli(t, args...)
-	require.Equal(t, exitFailure, code, "%v: %s", args, stderr)
+	require.Equal(t, want, code, "%v: %s", args, stderr)
 	require.Empty(t, stdout)
 	require.Equal(t, 1, strings.Count(stderr, "\n"), "one line: %q", stderr)
 	return stderr
@@ -248,8 +261,8 @@ func TestIndex_EveryTypeBuildsListsAndSearches(t *testing.T) {
 		require.True(t, strings.HasPrefix(index.Name, index.Type+"_"), "%s is of type %s", index.Name, index.Type)
 		require.True(t, strings.HasSuffix(index.Name, "_"+strconv.Itoa(len(index.Segments))))
 	}
-	require.Contains(t, failed(t, "index", "build", tab.uri, "--column", "vec", "--name", "IVF_PQ_1"), `has an index "IVF_PQ_1"`)
-	require.Contains(t, failed(t, "index", "build", tab.uri, "--column", "vec", "--segments", "3"), "3 segments need as many fragments")
+	require.Contains(t, refused(t, "index", "build", tab.uri, "--column", "vec", "--name", "IVF_PQ_1"), `has an index "IVF_PQ_1"`)
+	require.Contains(t, refused(t, "index", "build", tab.uri, "--column", "vec", "--segments", "3"), "3 segments need as many fragments")
 	ok(t, "index", "build", tab.uri, "--column", "vec", "--type", "IVF_FLAT", "--name", "IVF_PQ_1", "--replace")
 	require.Contains(t, ok(t, "index", "list", tab.uri), "IVF_PQ_1         vec     IVF_FLAT ")
 }
@@ -264,14 +277,10 @@ func TestGen_Overwrites(t *testing.T) {
 func TestSearch_Failures(t *testing.T) {
 	tab := newTable(t, 1)
 	base := []string{"search", tab.uri, "--vectors", tab.queryFile}
-	failed(t, "search", filepath.Join(t.TempDir(), "absent.lance"), "--column", "vec", "--vectors", tab.queryFile)
-	require.Contains(t, failed(t, append(base, "--column", "nothing")...), "nothing")
+	absent := filepath.Join(t.TempDir(), "absent.lance")
+	require.Contains(t, failed(t, "search", absent, "--column", "vec", "--vectors", tab.queryFile), strconv.Quote(absent))
 	require.Contains(t, failed(t, append(base, "--column", "vec", "--version", "77")...), "77")
 	require.Contains(t, failed(t, append(base, "--column", "vec", "--version", "no-such-tag")...), "no-such-tag")
-	require.Contains(t, failed(t, append(base, "--column", "vec", "--index-name", "no-such-index")...), "no-such-index")
-	require.Contains(t, failed(t, append(base, "--column", "vec", "--columns", "no_such_column")...), "no_such_column")
-	require.Contains(t, failed(t, append(base, "--column", "vec", "--filter", "no_such_column > 1")...), "no_such_column")
-	require.Contains(t, failed(t, "search", tab.uri, "--column", "vec", "--vector", "[1, 2]"), "dimension 2")
 	require.Equal(t, "lanceknn: no result within 1ns\n", failed(t, append(base, "--column", "vec", "--timeout", "1ns")...))
 
 	ctx, cancel := context.WithCancel(t.Context())
@@ -279,6 +288,57 @@ func TestSearch_Failures(t *testing.T) {
 	var out, errs bytes.Buffer
 	require.Equal(t, exitFailure, console{out: &out, err: &errs}.run(ctx, append(base, "--column", "vec")))
 	require.Equal(t, "lanceknn: interrupted\n", errs.String())
+}
+
+func TestSearch_WhatWasTypedIsRefused(t *testing.T) {
+	tab := newTable(t, 1)
+	ok(t, "index", "build", tab.uri, "--column", "vec", "--type", "IVF_HNSW_SQ", "--partitions", "1")
+	base := []string{"search", tab.uri, "--vectors", tab.queryFile, "--column"}
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"column":         {append(base, "nothing"), `--column: "nothing" cannot be searched: column "nothing" does not exist`},
+		"not a vector":   {append(base, "id"), `--column: "id" cannot be searched`},
+		"index name":     {append(base, "vec", "--index-name", "none"), `no usable index named "none"`},
+		"columns":        {append(base, "vec", "--columns", "no_such_column"), "--columns: "},
+		"columns twice":  {append(base, "vec", "--columns", "id,id"), "--columns: \"id\" is requested twice"},
+		"filter":         {append(base, "vec", "--filter", "no_such_column > 1"), `--filter: "no_such_column > 1": `},
+		"effort":         {append(base, "vec", "--search-effort", "3"), "--search-effort: 3 is outside 0 to 1"},
+		"metric":         {append(base, "vec", "--metric", "hamming"), "--metric: "},
+		"probes":         {append(base, "vec", "--min-nprobes", "3", "--max-nprobes", "2"), "--min-nprobes: 3 is more than"},
+		"distances":      {append(base, "vec", "--distance-min", "3", "--distance-max", "2"), "--distance-min: 3 is not below"},
+		"ef":             {append(base, "vec", "--ef", "3"), "--ef: 3 is less than"},
+		"threads":        {append(base, "vec", "--threads", "99999999999"), "--threads: 99999999999 is not"},
+		"no index":       {append(base, "vec", "--no-index", "--index-name", "vec_idx"), "--no-index: set together"},
+		"dimension":      {[]string{"plan", tab.uri, "--column", "vec", "--vector", "[1, 2]"}, "--vector: query vectors have dimension 2"},
+		"value":          {[]string{"search", tab.uri, "--column", "vec", "--vector", "[1e300" + strings.Repeat(", 1", testDim-1) + "]"}, "query 0: value 1e+300"},
+		"nesting":        {[]string{"search", tab.uri, "--column", "vec", "--vector", "[[[1, 2]]]"}, "nested three deep"},
+		"segments":       {[]string{"index", "build", tab.uri, "--column", "vec", "--name", "x", "--segments", "3"}, "--segments: 3 segments need"},
+		"indexed column": {[]string{"index", "build", tab.uri, "--column", "nothing"}, "--column: "},
+	} {
+		t.Run(name, func(t *testing.T) { require.Contains(t, refused(t, c.args...), c.want) })
+	}
+	require.Contains(t, failed(t, "index", "build", tab.uri, "--column", "vec"), `has an index "vec_idx"`, "nobody typed that name")
+}
+
+func TestSearch_SaysWhyNoIndexWasUsed(t *testing.T) {
+	tab := newTable(t, 1)
+	base := []string{"search", tab.uri, "--column", "vec", "--vectors", tab.queryFile, "--output", "json"}
+	says := func(want string, more ...string) {
+		t.Helper()
+		code, stdout, stderr := cli(t, append(base, more...)...)
+		require.Equal(t, exitOK, code)
+		require.Equal(t, want, stderr)
+		require.Nil(t, parseFound(t, stdout).Index)
+	}
+	says("lanceknn: no index was used: there is no vector index on \"vec\"\n")
+	says("", "--no-index")
+	ok(t, "index", "build", tab.uri, "--column", "vec", "--type", "IVF_FLAT", "--partitions", "2")
+	says("lanceknn: no index was used: no index on \"vec\" fits: \"vec_idx\" has metric l2\n", "--metric", "cosine")
+	require.Contains(t, ok(t, "plan", tab.uri, "--column", "vec", "--vectors", tab.queryFile, "--metric", "cosine"),
+		`index:    none: no index on "vec" fits: "vec_idx" has metric l2`)
+	ok(t, base...)
 }
 
 func TestVersion(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/lanceknn/lanceknn/distributed"
@@ -59,6 +60,7 @@ func (c console) run(ctx context.Context, args []string) int {
 	if err == nil {
 		return exitOK
 	}
+	err = asTyped(command, err)
 	var usage *usageError
 	if errors.As(err, &usage) {
 		fmt.Fprintf(c.err, "lanceknn: %s (see %s --help)\n", oneLine(usage.message), command.CommandPath())
@@ -91,6 +93,34 @@ func (e *usageError) Error() string { return e.message }
 
 func usagef(format string, args ...any) error {
 	return &usageError{message: fmt.Sprintf(format, args...)}
+}
+
+// asTyped makes the library's refusal of what was typed a mistake in the command line, and names the flag.
+func asTyped(cmd *cobra.Command, err error) error {
+	var argument *distributed.ArgumentError
+	var query *distributed.QueryError
+	var index *distributed.IndexError
+	switch {
+	case errors.As(err, &argument):
+		if flag := typedFlag(cmd, argument.Name); flag != "" {
+			return usagef("--%s: %s", flag, argument.Reason)
+		}
+	case errors.As(err, &query), errors.As(err, &index) && index.Name != "":
+		return usagef("%s", plain(err))
+	}
+	return err
+}
+
+// typedFlag is the flag that set a field of the library, empty where none was typed: the field has its default then, or the fault is elsewhere.
+func typedFlag(cmd *cobra.Command, field string) string {
+	field, _, _ = strings.Cut(strings.ToLower(strings.TrimPrefix(field, "Options.")), "[")
+	found := ""
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if name := strings.ReplaceAll(f.Name, "-", ""); name == field || name == "vector" && field == "vectors" {
+			found = f.Name
+		}
+	})
+	return found
 }
 
 // subcommand refuses a word that is not a command.
@@ -145,6 +175,11 @@ func explain(ctx context.Context, err error) string {
 		return fmt.Sprintf("index %q on %q does not cover %d of %d live rows: index them, or pass --unindexed scan or --unindexed skip",
 			coverage.Index, coverage.Column, coverage.Rows, coverage.LiveRows)
 	}
+	return plain(err)
+}
+
+// plain leaves out the name of the package, which means nothing at the command line.
+func plain(err error) string {
 	message := err.Error()
 	for _, name := range []string{"binding: ", "distributed: "} {
 		message = strings.TrimPrefix(message, name)

@@ -242,14 +242,14 @@ func isNumber(s string) bool {
 // query, as Lance does.
 func queryVectors(m vecfile.Matrix, column binding.ColumnInfo) (distributed.Vectors, error) {
 	if m.Depth() == 3 && !column.Multivector {
-		return distributed.Vectors{}, fmt.Errorf("the query vectors are nested three deep, but column %q holds one vector a row", column.Path)
+		return distributed.Vectors{}, usagef("the query vectors are nested three deep, but column %q holds one vector a row", column.Path)
 	}
 	vectors := distributed.Float64(m.Data, m.Dim())
 	if column.Type == binding.Uint8 {
 		bytes := make([]byte, len(m.Data))
 		for i, v := range m.Data {
 			if v != math.Trunc(v) || v < 0 || v > math.MaxUint8 {
-				return distributed.Vectors{}, fmt.Errorf("query %d, position %d: %v is not a uint8, which column %q holds",
+				return distributed.Vectors{}, usagef("query %d, position %d: %v is not a uint8, which column %q holds",
 					i/m.Dim(), i%m.Dim(), v, column.Path)
 			}
 			bytes[i] = byte(v)
@@ -278,12 +278,11 @@ func (c console) withPlan(ctx context.Context, job searchJob, use func(context.C
 		return err
 	}
 	defer func() { err = errors.Join(err, ds.Close()) }()
-	column, err := ds.Column(ctx, job.query.Column)
-	if err != nil {
-		return err
-	}
-	if job.query.Vectors, err = queryVectors(job.matrix, column); err != nil {
-		return err
+	// A column that cannot be searched is for NewPlan to refuse.
+	if column, err := ds.Column(ctx, job.query.Column); err == nil {
+		if job.query.Vectors, err = queryVectors(job.matrix, column); err != nil {
+			return err
+		}
 	}
 	start := time.Now()
 	plan, err := distributed.NewPlan(ctx, ds, job.query, job.options)
@@ -318,6 +317,10 @@ func (c console) search(ctx context.Context, job searchJob) error {
 			return err
 		}
 		defer result.Release()
-		return c.show(job.output, newAnswer(result, time.Since(start)))
+		a := newAnswer(result, time.Since(start))
+		if !job.query.NoIndex {
+			_, a.why = plan.Index()
+		}
+		return c.show(job.output, a)
 	})
 }
