@@ -25,6 +25,9 @@ type catalog struct {
 // nothing from remembering them.
 const remembered = 256
 
+// rememberedText bounds the length of what is kept of each; longer filters are checked anew.
+const rememberedText = 16 << 10
+
 // catalogs holds the catalog of each description that is in use. The key is weak, so a closed dataset takes its catalog along; a catalog
 // therefore must not point to its description.
 var catalogs sync.Map // weak.Pointer[binding.Description] to *catalog
@@ -67,6 +70,9 @@ func (c *catalog) isChecked(filter string) bool {
 }
 
 func (c *catalog) setChecked(filter string) {
+	if len(filter) > rememberedText {
+		return
+	}
 	c.lock.Lock()
 	defer c.lock.Unlock()
 	if len(c.filters) >= remembered {

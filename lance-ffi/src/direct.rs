@@ -963,7 +963,7 @@ mod tests {
                 let squares = fixtures::vector(id).into_iter().zip(&query);
                 let distance = squares.map(|(a, b)| (a as f64 - *b as f64).powi(2)).sum();
                 let id = id as u64;
-                (distance, (id / ROWS as u64) << 32 | id % ROWS as u64)
+                (distance, ((id / ROWS as u64) << 32) | (id % ROWS as u64))
             })
             .collect();
         all.sort_by(|a, b| a.0.total_cmp(&b.0));

@@ -59,7 +59,8 @@ fn check(filter: &str) -> Result<()> {
             _ if c.is_whitespace() => continue,
             '\'' | '"' | '`' => {
                 // A doubled quote is two texts in a row here, which counts no less.
-                if !rest.by_ref().any(|(_, other)| other == c) {
+                let ends = rest.by_ref().any(|(_, other)| other == c);
+                if !ends {
                     return refuse(
                         filter,
                         &format!("a text that starts with {c} at byte {start} does not end"),

@@ -9,6 +9,7 @@
 //! to Lance.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -75,10 +76,12 @@ impl Placed {
     }
 }
 
+type Place = Option<Arc<Placed>>;
+
 #[derive(Default)]
 pub struct Places {
     /// By field and fragment; None where Lance must read.
-    columns: Mutex<HashMap<(i32, u32), Option<Arc<Placed>>>>,
+    columns: Mutex<HashMap<(i32, u32), Place>>,
     files: Mutex<HashMap<PathBuf, Arc<File>>>,
 }
 
@@ -240,17 +243,17 @@ impl Places {
         let mut compared = Vec::new();
         for (at, address) in addresses.iter().enumerate() {
             let fragment = (address >> 32) as u32;
-            if !placed.contains_key(&fragment) {
-                let Some(found) = self.column(handle, column, fragment).await? else {
-                    return Ok(None);
-                };
-                let Ok(file) = self.file(&found.path) else {
-                    return Ok(None);
-                };
-                placed.insert(fragment, (found, file, 0));
-            }
-            let Some((found, file, seen)) = placed.get_mut(&fragment) else {
-                return Ok(None);
+            let (found, file, seen) = match placed.entry(fragment) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => {
+                    let Some(found) = self.column(handle, column, fragment).await? else {
+                        return Ok(None);
+                    };
+                    let Ok(file) = self.file(&found.path) else {
+                        return Ok(None);
+                    };
+                    new.insert((found, file, 0))
+                }
             };
             let Some(offset) = found.at(*address as u32) else {
                 return Ok(None);

@@ -25,6 +25,7 @@
 //! segment's rows the reach, as a distance, is `1 - |q| m (1 - (e / slack)^2 / 2)`, read while not above the k-th
 //! distance.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use lance_linalg::distance::DistanceType;
@@ -193,7 +194,8 @@ pub fn nearest(metric: DistanceType, query: &[f32], geometry: &Geometry, nprobes
             .abs()
             .max(next.abs())
             .max(if metric == DistanceType::Dot { 1.0 } else { 0.0 });
-        if !(next - cut > RANKING_TOLERANCE * scale) {
+        // A NaN is no gap either.
+        if (next - cut).partial_cmp(&(RANKING_TOLERANCE * scale)) != Some(Ordering::Greater) {
             return None;
         }
         order.truncate(nprobes);

@@ -47,6 +47,9 @@ const OPENED_BYTES: usize = 64 << 10;
 /// Texts of valid filters kept; a service that writes values into its filters makes new ones forever.
 const VALID_FILTERS: usize = 4096;
 
+/// Longer texts are checked each time.
+const VALID_FILTER_BYTES: usize = 16 << 10;
+
 /// Rows read to measure how far rows lie from their centroids, where the index does not say: as many blocks of as many
 /// rows, spread over the segment, since neighbours in a table are alike.
 const SAMPLE_BLOCKS: usize = 16;
@@ -408,6 +411,9 @@ impl Warm {
                     error.message
                 )),
             });
+        }
+        if filter.len() > VALID_FILTER_BYTES {
+            return Ok(());
         }
         let mut valid = self.valid.lock();
         if valid.len() >= VALID_FILTERS {

@@ -152,13 +152,6 @@ func (h *history) pylance(a lab.Ask, version uint64) (lab.Answers, error) {
 	return a.Pylance(h.data, version)
 }
 
-func (h *history) tolerance() oracle.Tolerance {
-	if h.schema.Type == binding.Float16 {
-		return oracle.Half
-	}
-	return oracle.Single
-}
-
 // ambiguous tells whether index distances tie where the candidates for exact scoring end, be it for refinement or beside
 // a flat scan. Then which of them are scored is Lance's choice, and may vary with the grouping.
 func (h *history) ambiguous(a lab.Ask, version uint64) bool {

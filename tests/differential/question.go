@@ -164,6 +164,13 @@ func chosenProbes(a lab.Ask) bool {
 	return !q.NoIndex && q.NProbes == 0 && q.MinNProbes == 0 && q.SearchEffort == nil
 }
 
+func (h *history) tolerance() oracle.Tolerance {
+	if h.schema.Type == binding.Float16 {
+		return oracle.Half
+	}
+	return oracle.Single
+}
+
 func describe(a lab.Ask) string {
 	q := a.Query
 	s := fmt.Sprintf("%d queries (%d multivector), %s, metric omitted %v, k %d, offset %d, filter %q, refine %d, ef %d, probes %d (%d-%d)",
