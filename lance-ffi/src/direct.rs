@@ -691,13 +691,16 @@ pub async fn run(handle: Arc<Handle>, plan: Plan, request: Arc<Request>, call: A
         Ok(found) => found,
         Err(error) => return Err(handle.explain(error).await),
     };
-    crate::search::finish(&handle, &request, found).await
+    call.or_cancelled(crate::search::finish(&handle, &request, found)).await
 }
 
 async fn search(handle: &Arc<Handle>, plan: Arc<Plan>, request: &Arc<Request>, call: &Arc<Call>) -> Result<Found> {
     let filtered = Instant::now();
     let filter = match &request.filter {
-        Some(filter) => Some(handle.warm.filter(handle, filter, &call.counters).await?),
+        Some(filter) => {
+            let rows = handle.warm.filter(handle, filter, &call.counters);
+            Some(call.or_cancelled(rows).await?)
+        }
         None => None,
     };
     let rows: Vec<Rows> = plan.segments.iter().map(|s| Rows::of(s, filter.as_deref())).collect();

@@ -475,7 +475,7 @@ pub unsafe extern "C" fn lance_ffi_dataset_search(
             let mut request = request(search, true)?;
             let cancel = token(cancel);
             let call = Call::new(cancel.clone().unwrap_or_default());
-            let (column, route) = wait_here(search::route(&handle, &mut request, &call))?;
+            let (column, route) = wait_here(call.or_cancelled(search::route(&handle, &mut request, &call)))?;
             let found = match route {
                 Route::Nothing(metric) => Found {
                     neighbors: vec![Vec::new(); request.vectors.queries],

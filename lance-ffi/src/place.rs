@@ -13,9 +13,9 @@ use std::collections::hash_map::Entry;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use arrow::buffer::{Buffer, MutableBuffer};
 use arrow::compute::take as arrow_take;
@@ -39,8 +39,28 @@ use crate::dataset::{ColumnInfo, Handle};
 use crate::error::Result;
 use crate::runtime::{cores, joined};
 
-/// Open files kept: a process has a thousand or so.
+/// Open files kept by one dataset, and by all: a process has a thousand or so.
 const OPEN_FILES: usize = 128;
+const OPEN_FILES_OF_ALL: usize = 512;
+
+static OPEN: AtomicUsize = AtomicUsize::new(0);
+
+/// A file that counts.
+struct Kept(File);
+
+impl Kept {
+    fn open(path: &Path) -> io::Result<Self> {
+        let file = File::open(path)?;
+        OPEN.fetch_add(1, Ordering::Relaxed);
+        Ok(Self(file))
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        OPEN.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 /// Rows worth a task of their own.
 const ROWS_A_TASK: usize = 512;
@@ -82,7 +102,7 @@ type Place = Option<Arc<Placed>>;
 pub struct Places {
     /// By field and fragment; None where Lance must read.
     columns: Mutex<HashMap<(i32, u32), Place>>,
-    files: Mutex<HashMap<PathBuf, Arc<File>>>,
+    files: Mutex<HashMap<PathBuf, Arc<Kept>>>,
 }
 
 fn bits(element: &DataType) -> u64 {
@@ -181,14 +201,14 @@ fn read_cached(_: &File, _: &mut [u8], _: u64) -> io::Result<bool> {
     Ok(false)
 }
 
-type Source = (Arc<File>, u64);
+type Source = (Arc<Kept>, u64);
 
 /// The rows one after another.
 async fn read(rows: Vec<Source>, width: usize) -> io::Result<Buffer> {
     let mut buffer = MutableBuffer::from_len_zeroed(rows.len() * width);
     let mut cold = Vec::new();
     for (at, ((file, offset), into)) in rows.iter().zip(buffer.chunks_exact_mut(width)).enumerate() {
-        if !read_cached(file, into, *offset)? {
+        if !read_cached(&file.0, into, *offset)? {
             cold.push(at);
         }
         if at % 256 == 255 {
@@ -204,7 +224,7 @@ async fn read(rows: Vec<Source>, width: usize) -> io::Result<Buffer> {
         reads.spawn_blocking(move || {
             let mut bytes = vec![0; part.len() * width];
             for ((_, (file, offset)), into) in part.iter().zip(bytes.chunks_exact_mut(width)) {
-                file.read_exact_at(into, *offset)?;
+                file.0.read_exact_at(into, *offset)?;
             }
             Ok::<_, io::Error>((part, bytes))
         });
@@ -238,7 +258,7 @@ impl Places {
                 None => return Ok(None),
             },
         };
-        let mut placed: HashMap<u32, (Arc<Placed>, Arc<File>, usize)> = HashMap::new();
+        let mut placed: HashMap<u32, (Arc<Placed>, Arc<Kept>, usize)> = HashMap::new();
         let mut rows = Vec::with_capacity(addresses.len());
         let mut compared = Vec::new();
         for (at, address) in addresses.iter().enumerate() {
@@ -346,18 +366,20 @@ impl Places {
         Ok(self.columns.lock().entry(key).or_insert(placed).clone())
     }
 
-    fn file(&self, path: &PathBuf) -> io::Result<Arc<File>> {
+    fn file(&self, path: &Path) -> io::Result<Arc<Kept>> {
         if let Some(file) = self.files.lock().get(path) {
             return Ok(file.clone());
         }
-        let file = Arc::new(File::open(path)?);
+        let file = Arc::new(Kept::open(path)?);
         let mut files = self.files.lock();
         if files.len() >= OPEN_FILES
             && let Some(any) = files.keys().next().cloned()
         {
             files.remove(&any);
         }
-        files.insert(path.clone(), file.clone());
+        if OPEN.load(Ordering::Relaxed) <= OPEN_FILES_OF_ALL {
+            files.insert(path.to_path_buf(), file.clone());
+        }
         Ok(file)
     }
 }

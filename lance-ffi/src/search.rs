@@ -155,6 +155,16 @@ impl Call {
             cancel,
         })
     }
+
+    /// Work that may wait for storage and holds nothing of the caller's: dropped where it stands when the call is
+    /// cancelled.
+    pub async fn or_cancelled<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        tokio::select! {
+            biased;
+            done = work => done,
+            _ = self.cancel.cancelled() => Err(Error::cancelled()),
+        }
+    }
 }
 
 /// What a search will do, decided before it starts.

@@ -136,18 +136,25 @@ func TestReport36_CancelledWorkStops(t *testing.T) {
 		d.Index(index("IVF_FLAT", oracle.L2, groups...))
 		for _, way := range lab.FewWays() {
 			ds := lab.Open(t, d.URI, binding.OpenOptions{StorageOptions: options})
-			store.Delay(300 * time.Millisecond)
-			ctx, cancel := context.WithCancel(t.Context())
-			time.AfterFunc(100*time.Millisecond, cancel)
-			start := time.Now()
-			_, _, err := lab.SearchContext(ctx, ds, lab.Ask{Queries: origin(16), K: 10}.Question(t, d), way.Apply(distributed.Options{}))
-			require.ErrorIs(t, err, context.Canceled, way)
-			require.Less(t, time.Since(start), 2*time.Second, way)
-			require.Eventually(t, func() bool { return store.InFlight() == 0 }, 2*time.Second, time.Millisecond, "%v", way)
-			quiet := store.Requests()
-			time.Sleep(400 * time.Millisecond)
-			require.Equal(t, quiet, store.Requests(), "%v: requests after the call was cancelled", way)
-			store.Delay(0)
+			plain := lab.Ask{Queries: origin(16), K: 10}
+			filtered := plain
+			filtered.Filter = "category = 3"
+			for _, a := range []lab.Ask{plain, filtered} { // segments to open, then a filter's rows to find
+				store.Delay(700 * time.Millisecond)
+				ctx, cancel := context.WithCancel(t.Context())
+				time.AfterFunc(100*time.Millisecond, cancel)
+				start := time.Now()
+				_, _, err := lab.SearchContext(ctx, ds, a.Question(t, d), way.Apply(distributed.Options{}))
+				require.ErrorIs(t, err, context.Canceled, way)
+				require.Less(t, time.Since(start), 600*time.Millisecond, "%v: it waited for an answer", way)
+				require.Eventually(t, func() bool { return store.InFlight() == 0 }, 2*time.Second, time.Millisecond, "%v", way)
+				quiet := store.Requests()
+				time.Sleep(800 * time.Millisecond)
+				require.Equal(t, quiet, store.Requests(), "%v: requests after the call was cancelled", way)
+				store.Delay(0)
+				_, _, err = lab.Search(ds, plain.Question(t, d), way.Apply(distributed.Options{}))
+				require.NoError(t, err, way)
+			}
 		}
 	})
 }
