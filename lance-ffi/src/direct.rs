@@ -234,25 +234,35 @@ struct TopK {
     k: usize,
     kept: usize,
     heap: BinaryHeap<Neighbor>,
+    /// Where candidates are kept for a refinement, far more than are wanted in the end: the nearest of them, which tell
+    /// whether neighbours still come.
+    near: Option<(usize, BinaryHeap<Neighbor>)>,
+}
+
+/// Keeps the best `most`; whether the new one is among them.
+fn keep(heap: &mut BinaryHeap<Neighbor>, most: usize, new: Neighbor) -> bool {
+    if heap.len() < most {
+        heap.push(new);
+        return true;
+    }
+    match heap.peek_mut() {
+        Some(mut worst) if new < *worst => {
+            *worst = new;
+            true
+        }
+        _ => false,
+    }
 }
 
 impl TopK {
-    /// Whether the row is one of the best so far.
+    /// Whether the row is one of those watched.
     fn push(&mut self, distance: f32, row: u64) -> bool {
-        if distance.is_nan() {
+        if distance.is_nan() || !keep(&mut self.heap, self.kept, Neighbor { distance, row }) {
             return false;
         }
-        let new = Neighbor { distance, row };
-        if self.heap.len() < self.kept {
-            self.heap.push(new);
-            return true;
-        }
-        match self.heap.peek_mut() {
-            Some(mut worst) if new < *worst => {
-                *worst = new;
-                true
-            }
-            _ => false,
+        match &mut self.near {
+            Some((most, near)) => keep(near, *most, Neighbor { distance, row }),
+            None => true,
         }
     }
 
@@ -365,6 +375,7 @@ impl Search {
         let shared = matches!(plan.probing, Probing::Shared { .. });
         let flat = plan.segments.iter().all(|s| matches!(s.sub_index, SubIndexType::Flat));
         let kept = if shared && flat { k.max(WATCHED) } else { k };
+        let watched = (request.k as usize).max(WATCHED);
         let mut base = Query {
             column: String::new(),
             key,
@@ -413,6 +424,7 @@ impl Search {
                 k,
                 kept,
                 heap: BinaryHeap::with_capacity(kept.min(4096)),
+                near: (watched < kept).then(|| (watched, BinaryHeap::with_capacity(watched.min(4096)))),
             }),
             kth: AtomicU32::new(bound.to_bits()),
             found: AtomicUsize::new(0),

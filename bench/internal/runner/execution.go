@@ -119,16 +119,21 @@ func (x *execution) living() []*entry {
 	return slices.DeleteFunc(slices.Clone(x.entries), func(e *entry) bool { return e.err != nil || e.fault != "" })
 }
 
-// turns is the order of contenders in a turn: each starts equally often, and every other turn runs backwards, so that no contender always
-// follows the same one.
+// turns is the order of contenders in a turn: a row of a Williams square, 0 1 n-1 2 n-2 ... and then each moved on by one, so that within n
+// turns (2n where n is odd: the second half runs backwards) each starts equally often and follows every other equally often. Who runs first
+// after another engine finds the processor's caches cold.
 func (x *execution) turns(turn int) []*entry {
 	living := x.living()
-	if len(living) == 0 {
-		return nil
+	n := len(living)
+	order := make([]*entry, n)
+	for i := range order {
+		at := (i + 1) / 2
+		if i%2 == 0 {
+			at = n - at
+		}
+		order[i] = living[(at+turn)%n]
 	}
-	at := turn / 2 % len(living)
-	order := slices.Concat(living[at:], living[:at])
-	if turn%2 == 1 {
+	if n > 0 && turn/n%2 == 1 {
 		slices.Reverse(order)
 	}
 	return order

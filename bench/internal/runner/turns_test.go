@@ -10,32 +10,33 @@ import (
 	"github.com/lanceknn/lanceknn/bench/internal/spec"
 )
 
-func TestTurns_EveryContenderStartsEquallyOftenAndFollowsOthers(t *testing.T) {
-	x := &execution{}
-	const n = 4
-	for i := range n {
-		x.entries = append(x.entries, &entry{contender: spec.Contender{Name: fmt.Sprint(i)}})
-	}
-	first, before := map[string]int{}, map[string]map[string]bool{}
-	for turn := range 2 * n {
-		order := x.turns(turn)
-		require.Len(t, order, n)
-		seen := map[string]bool{}
-		for i, e := range order {
-			seen[e.contender.Name] = true
-			if i > 0 {
-				if before[e.contender.Name] == nil {
-					before[e.contender.Name] = map[string]bool{}
-				}
-				before[e.contender.Name][order[i-1].contender.Name] = true
-			}
+func TestTurns_EveryContenderStartsAndFollowsEachOtherEquallyOften(t *testing.T) {
+	for _, n := range []int{1, 2, 4, 5, 11} {
+		x := &execution{}
+		for i := range n {
+			x.entries = append(x.entries, &entry{contender: spec.Contender{Name: fmt.Sprint(i)}})
 		}
-		require.Len(t, seen, n)
-		first[order[0].contender.Name]++
-	}
-	for name, times := range first {
-		require.Equal(t, 2, times, "contender %s", name)
-		require.Greater(t, len(before[name]), 1, "contender %s always follows the same one", name)
+		first, follows := map[string]int{}, map[[2]string]int{}
+		for turn := range 2 * n {
+			order := x.turns(turn)
+			require.Len(t, order, n)
+			seen := map[string]bool{}
+			for i, e := range order {
+				seen[e.contender.Name] = true
+				if i > 0 {
+					follows[[2]string{order[i-1].contender.Name, e.contender.Name}]++
+				}
+			}
+			require.Len(t, seen, n)
+			first[order[0].contender.Name]++
+		}
+		for name, times := range first {
+			require.Equal(t, 2, times, "contender %s of %d", name, n)
+		}
+		require.Len(t, follows, n*(n-1))
+		for pair, times := range follows {
+			require.Equal(t, 2, times, "%v of %d", pair, n)
+		}
 	}
 }
 
