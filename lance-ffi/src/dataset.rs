@@ -16,12 +16,11 @@ use lance_linalg::distance::{DistanceType, multivec_distance};
 use lance_table::format::IndexMetadata;
 use serde::Deserialize;
 use tokio::sync::OnceCell;
-use tokio::task::JoinSet;
 
 use crate::error::{Error, INTERNAL, IO, NOT_FOUND, Result, VERSION_GONE};
 use crate::namespace::{self, NamespaceRequest};
 use crate::place::Places;
-use crate::runtime::{cores, joined};
+use crate::runtime::in_parts;
 use crate::vectors::Vectors;
 use crate::warm::Warm;
 
@@ -47,7 +46,7 @@ pub struct OpenRequest {
 pub struct Handle {
     pub dataset: Arc<Dataset>,
     pub warm: Warm,
-    places: Places,
+    pub places: Places,
     indices: OnceCell<Arc<Vec<IndexMetadata>>>,
     live_rows: OnceCell<u64>,
 }
@@ -151,11 +150,6 @@ impl Handle {
             indices: OnceCell::new(),
             live_rows: OnceCell::new(),
         }
-    }
-
-    #[cfg(test)]
-    pub fn places(&self) -> &Places {
-        &self.places
     }
 
     pub fn version(&self) -> u64 {
@@ -294,22 +288,12 @@ impl Handle {
 
     /// Rows by ascending row id, read by all cores: Lance reads and decodes one take on one.
     async fn rows(&self, ids: &[u64], projection: ProjectionRequest) -> Result<RecordBatch> {
-        let parts = (ids.len() / ROWS_A_CORE).clamp(1, cores());
-        if parts == 1 {
-            return Ok(self.dataset.take_rows(ids, projection).await?);
-        }
-        let mut reads = JoinSet::new();
-        for (at, part) in ids.chunks(ids.len().div_ceil(parts)).enumerate() {
-            let (dataset, part, projection) = (self.dataset.clone(), part.to_vec(), projection.clone());
-            reads.spawn(async move { Ok((at, dataset.take_rows(&part, projection).await?)) });
-        }
-        let mut batches = Vec::with_capacity(parts);
-        while let Some(read) = reads.join_next().await {
-            batches.push(joined(read)?);
-        }
-        batches.sort_by_key(|(at, _)| *at);
-        let schema = batches[0].1.schema();
-        Ok(concat_batches(&schema, batches.iter().map(|(_, batch)| batch))?)
+        let batches = in_parts(ids, ROWS_A_CORE, |part| {
+            let (dataset, projection) = (self.dataset.clone(), projection.clone());
+            async move { Ok(dataset.take_rows(&part, projection).await?) }
+        })
+        .await?;
+        Ok(concat_batches(&batches[0].schema(), &batches)?)
     }
 
     /// Values of a column by ascending row id, as Lance reads them. All rows must be live.

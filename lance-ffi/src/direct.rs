@@ -229,14 +229,14 @@ impl PartialOrd for Neighbor {
 /// Neighbours watched at least, to tell whether a search still finds any: of one or two, hardly a partition has one.
 const WATCHED: usize = 10;
 
-/// The best `kept` of one query so far, worst on top; `kept` is k, or more of them where they are watched.
+/// The best k of one query so far, worst on top.
 struct TopK {
     k: usize,
-    kept: usize,
     heap: BinaryHeap<Neighbor>,
-    /// Where candidates are kept for a refinement, far more than are wanted in the end: the nearest of them, which tell
-    /// whether neighbours still come.
-    near: Option<(usize, BinaryHeap<Neighbor>)>,
+    /// Where other than k of them are watched: k may be less, or far more, for a refinement to choose from.
+    watched: Option<(usize, BinaryHeap<Neighbor>)>,
+    /// Batches taken in.
+    scored: usize,
 }
 
 /// Keeps the best `most`; whether the new one is among them.
@@ -257,26 +257,21 @@ fn keep(heap: &mut BinaryHeap<Neighbor>, most: usize, new: Neighbor) -> bool {
 impl TopK {
     /// Whether the row is one of those watched.
     fn push(&mut self, distance: f32, row: u64) -> bool {
-        if distance.is_nan() || !keep(&mut self.heap, self.kept, Neighbor { distance, row }) {
+        if distance.is_nan() {
             return false;
         }
-        match &mut self.near {
-            Some((most, near)) => keep(near, *most, Neighbor { distance, row }),
-            None => true,
+        let near = keep(&mut self.heap, self.k, Neighbor { distance, row });
+        match &mut self.watched {
+            Some((most, heap)) => keep(heap, *most, Neighbor { distance, row }),
+            None => near,
         }
     }
 
     fn kth(&self) -> f32 {
         if self.heap.len() < self.k {
             f32::INFINITY
-        } else if self.heap.len() == self.k {
-            self.heap.peek().map_or(f32::INFINITY, |n| n.distance)
         } else {
-            let mut distances = [f32::INFINITY; WATCHED];
-            for (distance, neighbor) in distances.iter_mut().zip(&self.heap) {
-                *distance = neighbor.distance;
-            }
-            *distances.select_nth_unstable_by(self.k - 1, f32::total_cmp).1
+            self.heap.peek().map_or(f32::INFINITY, |n| n.distance)
         }
     }
 }
@@ -301,8 +296,7 @@ struct Run {
     /// Bits of the k-th distance, so that choosing the next partition takes no lock on `best`.
     kth: AtomicU32,
     found: AtomicUsize,
-    /// Partitions scored, and how many they were when one of them had a neighbour.
-    scored: AtomicUsize,
+    /// Batches that had been scored when one of them had a neighbour.
     improved: AtomicUsize,
     touched: Mutex<RoaringBitmap>,
 }
@@ -371,15 +365,16 @@ impl Search {
         let (plan, request) = (self.plan.as_ref(), self.request.as_ref());
         let key = key(request.vectors.query(at)?, plan.metric)?;
         let k = request.candidates();
-        // A graph's search depends on k, so there k stays what was asked for.
+        // A graph's search depends on k, so there partitions are asked for no more than that.
         let shared = matches!(plan.probing, Probing::Shared { .. });
         let flat = plan.segments.iter().all(|s| matches!(s.sub_index, SubIndexType::Flat));
-        let kept = if shared && flat { k.max(WATCHED) } else { k };
+        let asked = if shared && flat { k.max(WATCHED) } else { k };
         let watched = (request.k as usize).max(WATCHED);
+        let watches = shared && watched <= asked;
         let mut base = Query {
             column: String::new(),
             key,
-            k: kept,
+            k: asked,
             lower_bound: request.lower,
             upper_bound: request.upper,
             minimum_nprobes: 1,
@@ -395,7 +390,7 @@ impl Search {
         };
         let order = match plan.probing {
             Probing::Shared { effort } => {
-                let rule = Rule::new(plan.metric, plan.exact, effort, kept >= WATCHED);
+                let rule = Rule::new(plan.metric, plan.exact, effort, watches);
                 let cells = plan.segments.iter().zip(&self.skip);
                 let cells = cells.map(|(s, skip)| s.geometry.clone().filter(|_| !skip)).collect();
                 let frontier = Frontier::new(rule, cells, &floats(&base.key)?);
@@ -422,13 +417,12 @@ impl Search {
             order: Mutex::new(order),
             best: Mutex::new(TopK {
                 k,
-                kept,
-                heap: BinaryHeap::with_capacity(kept.min(4096)),
-                near: (watched < kept).then(|| (watched, BinaryHeap::with_capacity(watched.min(4096)))),
+                heap: BinaryHeap::with_capacity(k.min(4096)),
+                watched: (watches && watched != k).then(|| (watched, BinaryHeap::with_capacity(watched.min(4096)))),
+                scored: 0,
             }),
             kth: AtomicU32::new(bound.to_bits()),
             found: AtomicUsize::new(0),
-            scored: AtomicUsize::new(0),
             improved: AtomicUsize::new(0),
             touched: Mutex::default(),
         })
@@ -596,9 +590,9 @@ impl Run {
         for (distance, row) in distances.values().iter().zip(rows.values()) {
             improved |= best.push(*distance, *row);
         }
-        let scored = self.scored.fetch_add(1, Ordering::Relaxed) + 1;
+        best.scored += 1;
         if improved {
-            self.improved.store(scored, Ordering::Relaxed);
+            self.improved.store(best.scored, Ordering::Relaxed);
         }
         let known = f32::from_bits(self.kth.load(Ordering::Relaxed));
         // Under the lock of `best`, so the bound never goes up.
@@ -609,11 +603,9 @@ impl Run {
 
     fn finish(&self, counters: &Counters) -> Vec<(f32, u64)> {
         Counters::add(&counters.segments, self.touched.lock().len() as usize);
-        let mut best = self.best.lock();
-        std::mem::take(&mut best.heap)
+        std::mem::take(&mut self.best.lock().heap)
             .into_sorted_vec()
             .into_iter()
-            .take(best.k)
             .map(|n| (n.distance, n.row))
             .collect()
     }

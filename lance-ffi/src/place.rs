@@ -1,7 +1,7 @@
 //! Vectors of a local table, read by their place in its files.
 //!
 //! A refinement wants a hundred vectors from all over a table. Lance plans and decodes them fragment by fragment and
-//! sends each to a blocking thread. But vectors of more than 256 bytes lie in a file row after row, uncompressed, unless
+//! sends each to a blocking thread. But vectors of 256 bytes and more lie in a file row after row, uncompressed, unless
 //! some are null (Lance's full-zip layout without control words), so a row is one read of a place known beforehand.
 //!
 //! Nothing is taken on trust: the layout must be exactly that one, the first rows read of each file are compared with
@@ -21,7 +21,7 @@ use arrow::buffer::{Buffer, MutableBuffer};
 use arrow::compute::take as arrow_take;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, FixedSizeListArray, UInt32Array, make_array};
-use arrow_schema::{DataType, Field};
+use arrow_schema::Field;
 use lance::Dataset;
 use lance::dataset::fragment::FileFragment;
 use lance::dataset::rowids::get_row_id_index;
@@ -37,7 +37,7 @@ use tokio::task::JoinSet;
 
 use crate::dataset::{ColumnInfo, Handle};
 use crate::error::Result;
-use crate::runtime::{cores, joined};
+use crate::runtime::in_parts;
 
 /// Open files kept by one dataset, and by all: a process has a thousand or so.
 const OPEN_FILES: usize = 128;
@@ -105,8 +105,13 @@ pub struct Places {
     files: Mutex<HashMap<PathBuf, Arc<Kept>>>,
 }
 
-fn bits(element: &DataType) -> u64 {
-    element.primitive_width().unwrap_or(0) as u64 * 8
+fn element_width(column: &ColumnInfo) -> usize {
+    column.element.primitive_width().unwrap_or(0)
+}
+
+/// Bytes of a vector.
+fn width(column: &ColumnInfo) -> usize {
+    element_width(column) * column.dim
 }
 
 /// Where the page's rows begin, if they lie one after another and nothing is between them.
@@ -117,10 +122,10 @@ fn plain(page: &PageInfo, column: &ColumnInfo) -> Option<u64> {
     let Some(Layout::FullZipLayout(zip)) = &layout.layout else {
         return None;
     };
-    let width = bits(&column.element) * column.dim as u64;
+    let width = width(column) as u64;
     let no_levels = zip.bits_rep == 0 && zip.bits_def == 0 && zip.num_items == zip.num_visible_items;
     let all = zip.num_items as u64 == page.num_rows;
-    if !no_levels || !all || zip.details != Some(Details::BitsPerValue(u32::try_from(width).ok()?)) {
+    if !no_levels || !all || zip.details != Some(Details::BitsPerValue(u32::try_from(8 * width).ok()?)) {
         return None;
     }
     let Some(Compression::FixedSizeList(list)) = zip.value_compression.as_ref()?.compression.as_ref() else {
@@ -130,11 +135,11 @@ fn plain(page: &PageInfo, column: &ColumnInfo) -> Option<u64> {
         return None;
     };
     let values = list.items_per_value == column.dim as u64 && !list.has_validity;
-    if !values || flat.bits_per_value != bits(&column.element) || flat.data.is_some() {
+    if !values || flat.bits_per_value != 8 * element_width(column) as u64 || flat.data.is_some() {
         return None;
     }
     match page.buffer_offsets_and_sizes.as_ref() {
-        [(offset, size)] if *size == page.num_rows * (width / 8) => Some(*offset),
+        [(offset, size)] if *size == page.num_rows * width => Some(*offset),
         _ => None,
     }
 }
@@ -177,7 +182,7 @@ async fn place(dataset: &Dataset, fragment: &FileFragment, column: &ColumnInfo) 
     Ok(Some(Placed {
         path: to_local_path(&path).into(),
         pages,
-        width: (bits(&column.element) / 8) as usize * column.dim,
+        width: width(column),
         deleted: fragment.get_deletion_vector().await?,
         compared: AtomicBool::new(false),
     }))
@@ -243,7 +248,7 @@ impl Places {
     pub async fn vectors(&self, handle: &Handle, column: &ColumnInfo, ids: &[u64]) -> Result<Option<ArrayRef>> {
         let dataset = &handle.dataset;
         let store = dataset.object_store(None).await?;
-        if column.multivector || bits(&column.element) == 0 || ids.is_empty() || !store.has_direct_local_paths() {
+        if column.multivector || width(column) == 0 || ids.is_empty() || !store.has_direct_local_paths() {
             return Ok(None);
         }
         let addresses: Vec<u64> = match get_row_id_index(dataset).await? {
@@ -284,11 +289,12 @@ impl Places {
                 compared.push(at);
             }
         }
-        let width = (bits(&column.element) / 8) as usize * column.dim;
-        let Ok(buffer) = self.read(rows, width).await? else {
+        let width = width(column);
+        let parts = in_parts(&rows, ROWS_A_TASK, |part| async move { Ok(read(part, width).await) }).await?;
+        let Ok(parts) = parts.into_iter().collect::<io::Result<Vec<Buffer>>>() else {
             return Ok(None);
         };
-        let vectors = array(buffer, ids.len(), column)?;
+        let vectors = array(joint(parts), ids.len(), column)?;
         if !compared.is_empty() {
             let equal = self.equal(handle, column, ids, &vectors, &compared).await?;
             for (fragment, (found, ..)) in &placed {
@@ -303,31 +309,6 @@ impl Places {
             }
         }
         Ok(Some(vectors))
-    }
-
-    async fn read(&self, rows: Vec<Source>, width: usize) -> Result<io::Result<Buffer>> {
-        let parts = (rows.len() / ROWS_A_TASK).clamp(1, cores());
-        if parts == 1 {
-            return Ok(read(rows, width).await);
-        }
-        let mut reads = JoinSet::new();
-        for (at, part) in rows.chunks(rows.len().div_ceil(parts)).enumerate() {
-            let part = part.to_vec();
-            reads.spawn(async move { Ok((at, read(part, width).await)) });
-        }
-        let mut done = Vec::with_capacity(parts);
-        while let Some(part) = reads.join_next().await {
-            done.push(joined(part)?);
-        }
-        done.sort_by_key(|(at, _)| *at);
-        let mut buffer = MutableBuffer::with_capacity(rows.len() * width);
-        for (_, part) in done {
-            match part {
-                Ok(part) => buffer.extend_from_slice(&part),
-                Err(error) => return Ok(Err(error)),
-            }
-        }
-        Ok(Ok(buffer.into()))
     }
 
     /// Whether Lance reads the same.
@@ -384,6 +365,17 @@ impl Places {
     }
 }
 
+fn joint(mut parts: Vec<Buffer>) -> Buffer {
+    if parts.len() == 1 {
+        return parts.remove(0);
+    }
+    let mut all = MutableBuffer::with_capacity(parts.iter().map(Buffer::len).sum());
+    for part in parts {
+        all.extend_from_slice(&part);
+    }
+    all.into()
+}
+
 fn array(buffer: Buffer, rows: usize, column: &ColumnInfo) -> Result<ArrayRef> {
     let values = arrow::array::ArrayData::builder(column.element.clone())
         .len(rows * column.dim)
@@ -405,7 +397,7 @@ mod tests {
     use crate::write::{Mode, WriteRequest};
     use arrow::compute::cast;
     use arrow_array::{Float32Array, Int64Array, RecordBatch};
-    use arrow_schema::Schema;
+    use arrow_schema::{DataType, Schema};
     use lance::dataset::builder::DatasetBuilder;
 
     const ROWS: usize = 700;
@@ -459,7 +451,7 @@ mod tests {
         let theirs = handle.decoded(&column, ids).await.unwrap();
         let mut read = false;
         for attempt in 0..2 {
-            let Some(ours) = handle.places().vectors(handle, &column, ids).await.unwrap() else {
+            let Some(ours) = handle.places.vectors(handle, &column, ids).await.unwrap() else {
                 assert!(!read, "attempt {attempt} gave up");
                 continue;
             };
@@ -515,7 +507,7 @@ mod tests {
             let column = handle.column("vec").unwrap();
             let mut gone = all.iter().filter(|id| !live.contains(id)).copied();
             for id in [gone.next().unwrap(), 1 << 40, u64::MAX] {
-                let read = handle.places().vectors(&handle, &column, &[live[0], id]).await;
+                let read = handle.places.vectors(&handle, &column, &[live[0], id]).await;
                 assert!(matches!(read, Ok(None)), "row {id}, stable {stable}");
             }
         }
@@ -574,6 +566,6 @@ mod tests {
             .unwrap();
         let handle = open(dir.path().to_str().unwrap()).await;
         assert!(placed(&handle, &row_ids(&handle).await).await);
-        assert!(handle.places().files.lock().len() <= OPEN_FILES);
+        assert!(handle.places.files.lock().len() <= OPEN_FILES);
     }
 }

@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 
 use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, PANIC, Result};
@@ -56,6 +57,31 @@ pub fn joined<T>(result: std::result::Result<Result<T>, tokio::task::JoinError>)
         Err(e) if e.is_panic() => Err(panic_error(e.into_panic())),
         Err(_) => Err(Error::cancelled()),
     }
+}
+
+/// Does `work` on parts of at least `least` items, on all cores at once where there are several, and gives the results in
+/// the order of the items.
+pub async fn in_parts<T, R, W>(items: &[T], least: usize, work: impl Fn(Vec<T>) -> W) -> Result<Vec<R>>
+where
+    T: Clone,
+    R: Send + 'static,
+    W: Future<Output = Result<R>> + Send + 'static,
+{
+    let parts = (items.len() / least).clamp(1, cores());
+    if parts == 1 {
+        return Ok(vec![work(items.to_vec()).await?]);
+    }
+    let mut tasks = JoinSet::new();
+    for (at, part) in items.chunks(items.len().div_ceil(parts)).enumerate() {
+        let work = work(part.to_vec());
+        tasks.spawn(async move { Ok((at, work.await?)) });
+    }
+    let mut done = Vec::with_capacity(parts);
+    while let Some(part) = tasks.join_next().await {
+        done.push(joined(part)?);
+    }
+    done.sort_by_key(|(at, _)| *at);
+    Ok(done.into_iter().map(|(_, result)| result).collect())
 }
 
 /// Runs `work` on the runtime's own (deep) stacks and waits. On cancellation the work is aborted, and the call
