@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -165,24 +164,14 @@ func TestBounds_StayWithTheirExecution(t *testing.T) {
 	for _, o := range []Options{{Strategy: Segments, MaxTasks: 6, Threads: 2}, {Strategy: Grid, MaxTasks: 20, Threads: 3}} {
 		p := tab.plan(t, Query{Column: "vec", Vectors: at(59.2, 3, 178, 99), K: 4, RefineFactor: 3}, o)
 		require.Greater(t, len(p.tasks), p.concurrency())
-		var wg sync.WaitGroup
-		for range 8 {
-			wg.Go(func() {
-				r, err := p.Execute(context.Background())
-				if err != nil {
-					t.Error(err)
-					return
+		executeAtOnce(t, p, func(r *Result) {
+			for q, x := range []float32{59.2, 3, 178, 99} {
+				want := tab.scan([]float64{float64(x), 0, 0, 0}, 4, 3, everything)
+				if got := r.Neighbors(q); len(got) != 4 || got[0] != want[0] || got[3] != want[3] {
+					t.Errorf("query %d: %v, not %v", q, got, want)
 				}
-				defer r.Release()
-				for q, x := range []float32{59.2, 3, 178, 99} {
-					want := tab.scan([]float64{float64(x), 0, 0, 0}, 4, 3, everything)
-					if got := r.Neighbors(q); len(got) != 4 || got[0] != want[0] || got[3] != want[3] {
-						t.Errorf("query %d: %v, not %v", q, got, want)
-					}
-				}
-			})
-		}
-		wg.Wait()
+			}
+		})
 		for _, task := range p.Tasks() {
 			require.Nil(t, task.Bounds)
 		}

@@ -30,9 +30,9 @@ type Query struct {
 
 	// How many partitions are read. With all four unset, or SearchEffort alone, the segments of a task share one budget: partitions are read in
 	// the order of how near they could hold a row, until the k-th neighbour found rules the rest out or long reading found none. SearchEffort in
-	// [0, 1] is the knob: nil is 0.5, 0 reads the nearest partitions only, 1 reads all. Once one of the other three is set, or Options.Probing is per segment, all have
-	// Lance's meaning, in each segment by itself: NProbes sets both bounds, MinNProbes and MaxNProbes override one each, and SearchEffort makes
-	// NProbes ignored.
+	// [0, 1] is the knob: nil is 0.5, 0 reads the nearest partitions only, 1 reads all. Once one of the other three is set, or Options.Probing is
+	// per segment, all have Lance's meaning, in each segment by itself: NProbes sets both bounds, MinNProbes and MaxNProbes override one each, and
+	// SearchEffort makes NProbes ignored.
 	NProbes, MinNProbes, MaxNProbes int
 	SearchEffort                    *float64
 	EF                              int // width of the search in an HNSW graph

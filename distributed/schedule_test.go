@@ -323,6 +323,18 @@ func TestPlan_ExecutedAtOnceAndAgain(t *testing.T) {
 	first, err := p.Execute(t.Context())
 	require.NoError(t, err)
 	defer first.Release()
+	executeAtOnce(t, p, func(r *Result) {
+		for q := range 2 {
+			if !slices.Equal(first.Neighbors(q), r.Neighbors(q)) {
+				t.Errorf("query %d: %v, then %v", q, first.Neighbors(q), r.Neighbors(q))
+			}
+		}
+	})
+}
+
+// executeAtOnce runs a plan from several goroutines.
+func executeAtOnce(t *testing.T, p *Plan, check func(*Result)) {
+	t.Helper()
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
@@ -332,11 +344,7 @@ func TestPlan_ExecutedAtOnceAndAgain(t *testing.T) {
 				return
 			}
 			defer r.Release()
-			for q := range 2 {
-				if !slices.Equal(first.Neighbors(q), r.Neighbors(q)) {
-					t.Errorf("query %d: %v, then %v", q, first.Neighbors(q), r.Neighbors(q))
-				}
-			}
+			check(r)
 		})
 	}
 	wg.Wait()
