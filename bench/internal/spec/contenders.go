@@ -108,15 +108,6 @@ func tunedText() []Contender {
 	})
 }
 
-// loosen records the references, and what probes as they do, whatever their recall.
-func loosen(list []Contender) {
-	for i := range list {
-		if list[i].Reference || list[i].Path == "scanner" {
-			list[i].RecallFloor = ptr(0.5)
-		}
-	}
-}
-
 func join(lists ...[]Contender) []Contender {
 	var all []Contender
 	for _, l := range lists {
