@@ -86,8 +86,10 @@ func TestRun_RecordsRejectsAndResumes(t *testing.T) {
 	for i := range callers.Contenders {
 		callers.Contenders[i].Clients = 3
 	}
+	single := scenario("single", spec.Single, spec.Search{K: 10}, contenders...)
+	single.LeadIn = 3
 	p := spec.Profile{Name: "test", Data: []spec.Data{tiny()}, Scenarios: []spec.Scenario{
-		scenario("single", spec.Single, spec.Search{K: 10}, contenders...),
+		single,
 		scenario("filter", spec.Single, spec.Search{K: 10, Filter: 100, FilterIndex: true}, both...),
 		matrix, callers, cold, start,
 	}}
@@ -100,22 +102,22 @@ func TestRun_RecordsRejectsAndResumes(t *testing.T) {
 	f, err := record.Read(r.Out)
 	require.NoError(t, err)
 	require.Len(t, f.Scenarios, len(p.Scenarios))
-	single := f.Find("single")
-	require.Len(t, single.Samples, 3)
-	require.Len(t, single.Rejections, 1)
-	require.Equal(t, "never good enough", single.Rejections[0].Contender.Name)
-	require.Len(t, single.Unavailables, 1)
-	require.Contains(t, single.Unavailables[0].Reason, "not here")
-	require.Len(t, single.Failures, 1)
-	require.Contains(t, single.Failures[0].Reason, "none")
+	recorded := f.Find("single")
+	require.Len(t, recorded.Samples, 3)
+	require.Len(t, recorded.Rejections, 1)
+	require.Equal(t, "never good enough", recorded.Rejections[0].Contender.Name)
+	require.Len(t, recorded.Unavailables, 1)
+	require.Contains(t, recorded.Unavailables[0].Reason, "not here")
+	require.Len(t, recorded.Failures, 1)
+	require.Contains(t, recorded.Failures[0].Reason, "none")
 
-	mine := single.Sample("lanceknn auto")
+	mine := recorded.Sample("lanceknn auto")
 	require.InDelta(t, 1, mine.Recall, 1e-9, "every partition was probed")
 	require.Len(t, mine.DurationsNS, 2)
-	require.Len(t, mine.DurationsNS[0], 8)
+	require.Len(t, mine.DurationsNS[0], 8, "what leads a turn in is not timed")
 	require.Positive(t, mine.PeakRSSBytes)
 	require.Positive(t, *mine.PartitionsPerQuery)
-	native := single.Sample("lanceknn native")
+	native := recorded.Sample("lanceknn native")
 	require.Len(t, native.NativeNS[1], 8)
 	for i, inside := range native.NativeNS[1] {
 		require.LessOrEqual(t, inside, native.DurationsNS[1][i])

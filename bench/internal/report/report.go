@@ -163,7 +163,7 @@ func (s *section) auto() {
 			continue
 		}
 		ratio := measure(kind, mine) / measure(kind, fixed)
-		low, high := interval(kind, mine, fixed)
+		low, high := interval(&c.Scenario.Scenario, mine, fixed)
 		rows = append(rows, fmt.Sprintf("| %s | %s | %s | %s | %.2f | %.2f-%.2f | %s |\n", c.Scenario.Scenario.ID, duration(measure(kind, mine)), fixed.Contender.Name,
 			duration(measure(kind, fixed)), ratio, low, high, yes(ratio <= 1.1)))
 	}
@@ -202,8 +202,8 @@ func (s *section) scenarios() {
 		c := &s.file.Scenarios[i]
 		sc := c.Scenario.Scenario
 		d := c.Data
-		fmt.Fprintf(s, "\n#### `%s`: %s\n\n%d x %d %s, %s, %d segments (%s, %s), %s; data `%.12s`; k = %d; %d queries x %d rounds in turns of %d.\n\n", sc.ID, sc.Title,
-			d.Rows, d.Dim, d.Source, d.Index.Type, d.Segments, d.Layout, d.Sizes, d.Metric, c.DataHash, sc.Search.K, sc.Queries, sc.Rounds, sc.Block)
+		fmt.Fprintf(s, "\n#### `%s`: %s\n\n%d x %d %s, %s, %d segments (%s, %s), %s; data `%.12s`; k = %d; %d queries x %d rounds in turns of %d%s.\n\n", sc.ID, sc.Title,
+			d.Rows, d.Dim, d.Source, d.Index.Type, d.Segments, d.Layout, d.Sizes, d.Metric, c.DataHash, sc.Search.K, sc.Queries, sc.Rounds, sc.Block, leadIn(sc))
 		if len(c.Samples) == 0 {
 			s.WriteString("No contender has a sample; see below.\n")
 			continue
@@ -340,4 +340,11 @@ func oneLine(text string) string {
 		text = text[:300] + "..."
 	}
 	return text
+}
+
+func leadIn(sc spec.Scenario) string {
+	if sc.LeadIn == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", each after %d untimed ones", sc.LeadIn)
 }

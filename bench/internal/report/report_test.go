@@ -105,6 +105,22 @@ func TestJudge_RatioIsToTheFastestReference(t *testing.T) {
 	require.Equal(t, "not run", judge(f, target{Scenario: "storage-30ms"}).Why)
 }
 
+func TestInterval_DrawsTurns(t *testing.T) {
+	sample := func(turns ...int64) *record.Sample {
+		var round []int64
+		for _, ms := range turns {
+			for range 10 {
+				round = append(round, ms*1e6)
+			}
+		}
+		return &record.Sample{DurationsNS: [][]int64{round}}
+	}
+	sc := &spec.Scenario{Kind: spec.Single, Block: 10}
+	low, high := interval(sc, sample(1, 1, 1, 2), sample(1, 1, 1, 1))
+	require.InDelta(t, 1, low, 1e-9)
+	require.InDelta(t, 2, high, 1e-9, "one turn in four was slow: two such in four draws are common, twenty such calls in forty are not")
+}
+
 func TestOverhead_IsOnTopOfTheNativeSearch(t *testing.T) {
 	f, err := record.Read(results(t))
 	require.NoError(t, err)

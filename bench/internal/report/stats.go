@@ -59,10 +59,11 @@ func total(s *record.Sample) []float64 {
 	return all
 }
 
-// units are the pieces that a bootstrap draws: all rounds' durations of one query, or one round where a round is one call.
-func units(kind string, s *record.Sample) [][]float64 {
+// units are the pieces that a bootstrap draws: turns, since the calls of one turn share what the machine did meanwhile, or rounds where a round
+// is one call.
+func units(sc *spec.Scenario, s *record.Sample) [][]float64 {
 	var all [][]float64
-	switch kind {
+	switch sc.Kind {
 	case spec.Throughput:
 		for _, wall := range s.WallNS {
 			all = append(all, []float64{float64(wall) / float64(s.QueriesPerRound)})
@@ -76,24 +77,20 @@ func units(kind string, s *record.Sample) [][]float64 {
 			all = append(all, []float64{v})
 		}
 	default:
-		for q := range s.DurationsNS[0] {
-			var unit []float64
-			for _, round := range s.DurationsNS {
-				if q < len(round) {
-					unit = append(unit, float64(round[q]))
-				}
+		for _, round := range s.DurationsNS {
+			for turn := range slices.Chunk(round, max(1, sc.Block)) {
+				all = append(all, flatten([][]int64{turn}))
 			}
-			all = append(all, unit)
 		}
 	}
 	return all
 }
 
-// interval is the 95 % bootstrap interval of the ratio of two contenders' measures. Both answered the same queries in the same rounds, so both are
+// interval is the 95 % bootstrap interval of the ratio of two contenders' measures. Both answered the same queries in the same turns, so both are
 // drawn together.
-func interval(kind string, ours, reference *record.Sample) (low, high float64) {
+func interval(sc *spec.Scenario, ours, reference *record.Sample) (low, high float64) {
 	const draws = 400
-	a, b := units(kind, ours), units(kind, reference)
+	a, b := units(sc, ours), units(sc, reference)
 	n := min(len(a), len(b))
 	if n < 2 {
 		return math.NaN(), math.NaN()

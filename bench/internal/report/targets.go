@@ -72,7 +72,7 @@ func judge(f *record.File, t target) verdict {
 	}
 	kind := c.Scenario.Scenario.Kind
 	v.Measured = measure(kind, v.Ours) / measure(kind, v.Reference)
-	v.Low, v.High = interval(kind, v.Ours, v.Reference)
+	v.Low, v.High = interval(&c.Scenario.Scenario, v.Ours, v.Reference)
 	if t.Faster {
 		v.Measured, v.Low, v.High = 1/v.Measured, 1/v.High, 1/v.Low
 		v.Met = v.Measured >= t.Limit

@@ -155,9 +155,10 @@ func (x *execution) warm(ctx context.Context) error {
 	turn := 0
 	for round := range x.scenario.Rounds {
 		for from := 0; from < x.scenario.Queries; from += x.scenario.Block {
-			numbers := sequence(from, min(from+x.scenario.Block, x.scenario.Queries))
+			timed := &timing{round: round, lead: x.scenario.LeadIn}
+			numbers := x.withLead(from, min(from+x.scenario.Block, x.scenario.Queries))
 			for _, e := range x.turns(turn) {
-				x.attempt(ctx, e, func() error { return x.answer(ctx, e, numbers, &round) })
+				x.attempt(ctx, e, func() error { return x.answer(ctx, e, numbers, timed) })
 			}
 			if err := ctx.Err(); err != nil {
 				return context.Cause(ctx)
@@ -174,7 +175,7 @@ func (x *execution) coldStorage(ctx context.Context) error {
 	for _, e := range x.entries {
 		x.attempt(ctx, e, func() error { return x.fleet.launch(ctx, e) })
 	}
-	load, round := host.ReadLoad(), 0
+	load, timed := host.ReadLoad(), &timing{}
 	for query := range x.scenario.Queries {
 		for _, e := range x.turns(query) {
 			x.attempt(ctx, e, func() error {
@@ -188,7 +189,7 @@ func (x *execution) coldStorage(ctx context.Context) error {
 				}
 				e.openNS = append(e.openNS, opened.DurationsNS[0])
 				requests, bytes := server.Counts()
-				if err := x.answer(ctx, e, []int{query}, &round); err != nil {
+				if err := x.answer(ctx, e, []int{query}, timed); err != nil {
 					return err
 				}
 				// The server's counts are the same measure for every engine, so they replace the engines' own.
@@ -213,7 +214,7 @@ func (x *execution) coldStorage(ctx context.Context) error {
 }
 
 func (x *execution) coldProcess(ctx context.Context) error {
-	load, round := host.ReadLoad(), 0
+	load, timed := host.ReadLoad(), &timing{}
 	for query := range x.scenario.Queries {
 		for _, e := range x.turns(query) {
 			x.attempt(ctx, e, func() error {
@@ -227,7 +228,7 @@ func (x *execution) coldProcess(ctx context.Context) error {
 					return err
 				}
 				e.openNS = append(e.openNS, opened.DurationsNS[0])
-				if err := x.answer(ctx, e, []int{query}, &round); err != nil {
+				if err := x.answer(ctx, e, []int{query}, timed); err != nil {
 					return err
 				}
 				tree := host.Measure(e.process.PID())
@@ -271,8 +272,20 @@ func sequence(from, to int) []int {
 	return numbers
 }
 
-// answer has an entry answer queries and judges what it says; with a round the time counts.
-func (x *execution) answer(ctx context.Context, e *entry, numbers []int, round *int) error {
+// timing is where the durations of a turn go: all but those of the queries that lead it in.
+type timing struct{ round, lead int }
+
+// withLead are the queries of a turn, after those that lead it in: the ones before them, or at the start the last ones.
+func (x *execution) withLead(from, to int) []int {
+	numbers := make([]int, 0, x.scenario.LeadIn+to-from)
+	for i := from - x.scenario.LeadIn; i < to; i++ {
+		numbers = append(numbers, (i+x.scenario.Queries)%x.scenario.Queries)
+	}
+	return numbers
+}
+
+// answer has an entry answer queries and judges what it says; with a timing it counts.
+func (x *execution) answer(ctx context.Context, e *entry, numbers []int, timed *timing) error {
 	s, c := x.scenario, e.contender
 	search := searchOf(s.Search, c)
 	mode, clients := s.Kind, c.Clients
@@ -308,19 +321,20 @@ func (x *execution) answer(ctx context.Context, e *entry, numbers []int, round *
 			e.judged++
 		}
 	}
-	if round == nil {
+	if timed == nil {
 		return nil
 	}
-	for len(e.durations) <= *round {
+	round := timed.round
+	for len(e.durations) <= round {
 		e.durations, e.native, e.wall = append(e.durations, nil), append(e.native, nil), append(e.wall, 0)
 	}
 	durations := got.DurationsNS
 	if s.Kind == spec.Matrix {
 		durations = []int64{got.WallNS}
 	}
-	e.durations[*round] = append(e.durations[*round], durations...)
-	e.native[*round] = append(e.native[*round], got.NativeNS...)
-	e.wall[*round] += got.WallNS
+	e.durations[round] = append(e.durations[round], durations[timed.lead:]...)
+	e.native[round] = append(e.native[round], got.NativeNS[min(timed.lead, len(got.NativeNS)):]...)
+	e.wall[round] += got.WallNS
 	e.cpu += time.Duration(got.CPUNS)
 	if c.Engine == spec.LanceRay {
 		e.cpu += host.Measure(e.process.PID()).CPU - before.CPU - time.Duration(got.CPUNS)

@@ -57,19 +57,19 @@ type effort struct{ single, matrix, throughput, cold int }
 
 func single(id, title, data string, s Search, rounds int, contenders []Contender) Scenario {
 	return Scenario{
-		ID: id, Title: title, Kind: Single, Data: data, Search: s, Contenders: contenders, Queries: 200, Block: 50, Rounds: rounds, RecallFloor: floor,
+		ID: id, Title: title, Kind: Single, Data: data, Search: s, Contenders: contenders, Queries: 200, Block: 10, LeadIn: 3, Rounds: rounds, RecallFloor: floor,
 	}
 }
 
 func withMatrix(id, title, data string, s Search, rounds int) Scenario {
 	sc := single(id, title, data, s, rounds, join(pylanceMatrix(), strategies(nil)))
-	sc.Kind, sc.Block = Matrix, 200
+	sc.Kind, sc.Block, sc.LeadIn = Matrix, 200, 0
 	return sc
 }
 
 func withCallers(id, title, data string, s Search, rounds int) Scenario {
 	sc := single(id, title, data, s, rounds, callers(1, 2, 4, 8, 16))
-	sc.Kind, sc.Block = Throughput, 200
+	sc.Kind, sc.Block, sc.LeadIn = Throughput, 200, 0
 	return sc
 }
 
@@ -101,7 +101,7 @@ func targets(e effort, prefix string) []Scenario {
 	ray := single("lance-ray", "one query, 8 mixed segments, lance-ray with a warm pool of 2 workers", prefix+"-8-mixed", k10, 2, []Contender{
 		{Name: "lance-ray, 2 workers", Engine: LanceRay, Reference: true}, {Name: "pylance", Engine: Pylance}, defaultOnly(),
 	})
-	ray.Queries, ray.Block = 50, 25
+	ray.Queries = 50
 	curve := func(id, data string) Scenario {
 		sc := single(id, "latency against recall, "+data, data, k10, max(1, e.single/2), recallCurve())
 		sc.RecallFloor, sc.Curve = 0, "recall"
@@ -185,7 +185,7 @@ func smoke() Profile {
 	for i := range p.Scenarios {
 		s := &p.Scenarios[i]
 		s.Data = "smoke-" + s.Data
-		s.Queries, s.Block, s.Rounds = min(s.Queries, 40), min(s.Block, 20), min(s.Rounds, 2)
+		s.Queries, s.Block, s.Rounds = min(s.Queries, 40), min(s.Block, 10), min(s.Rounds, 2)
 		if s.Kind == Matrix || s.Kind == Throughput {
 			s.Block = s.Queries
 		}
