@@ -139,7 +139,9 @@ func TestReport36_CancelledWorkStops(t *testing.T) {
 			plain := lab.Ask{Queries: origin(16), K: 10}
 			filtered := plain
 			filtered.Filter = "category = 3"
-			for _, a := range []lab.Ask{plain, filtered} { // segments to open, then a filter's rows to find
+			refined := plain
+			refined.Query.RefineFactor = 3
+			for _, a := range []lab.Ask{plain, filtered, refined} { // segments to open, a filter's rows to find, vectors to read
 				store.Delay(700 * time.Millisecond)
 				ctx, cancel := context.WithCancel(t.Context())
 				time.AfterFunc(100*time.Millisecond, cancel)
@@ -154,6 +156,7 @@ func TestReport36_CancelledWorkStops(t *testing.T) {
 				store.Delay(0)
 				_, _, err = lab.Search(ds, plain.Question(t, d), way.Apply(distributed.Options{}))
 				require.NoError(t, err, way)
+				require.NoError(t, ds.Prewarm(t.Context(), binding.PrewarmOptions{Column: d.Table.Column()}), way)
 			}
 		}
 	})
