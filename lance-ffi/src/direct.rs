@@ -38,6 +38,13 @@ const READ_AHEAD: usize = 8;
 /// Queries of a matrix that are ranked at a time: a ranking holds an entry for every partition.
 const BLOCK: usize = 256;
 
+/// Partitions that a query of a matrix reads by itself. Most have found their neighbours by then; those that have not go
+/// on to read much of the index, and do it together.
+const ALONE: usize = 64;
+
+/// Partitions that each of them reads before what was found tells how far the others still have to.
+const TOGETHER: usize = 32;
+
 enum Probing {
     Shared { effort: f32 },
     Fixed { nprobes: usize },
@@ -152,15 +159,10 @@ pub async fn plan(
     {
         return Ok(Err(vec!["data overlays changed indexed rows".into()]));
     }
-    let mut segments = Vec::with_capacity(chosen.len());
-    for meta in chosen {
-        segments.push(
-            handle
-                .warm
-                .segment(handle, &request.column, meta, &call.counters)
-                .await?,
-        );
-    }
+    let segments = handle
+        .warm
+        .segments(handle, &request.column, &chosen, &call.counters)
+        .await?;
     let metric = segments[0].metric;
     if let Some(other) = segments.iter().find(|s| s.metric != metric) {
         return Err(Error::invalid(format!(
@@ -547,14 +549,17 @@ impl Search {
         }
     }
 
-    /// Reads partitions of one query until none is worth it. Several may do so for one query at a time.
-    async fn work(&self, run: &Run) -> Result<()> {
+    /// Reads partitions of one query until none is worth it, or `most`. Several may do so for one query at a time.
+    async fn work(&self, run: &Run, most: usize) -> Result<()> {
         let mut reading = FuturesUnordered::new();
+        let mut begun = 0;
         loop {
             self.alive()?;
             if reading.len() < READ_AHEAD
+                && begun < most
                 && let Some(probe) = self.next(run)
             {
+                begun += 1;
                 let mut load = Box::pin(self.prepare(run, probe));
                 match futures::poll!(&mut load) {
                     std::task::Poll::Ready(loaded) => {
@@ -744,7 +749,7 @@ async fn one(search: &Arc<Search>, threads: usize) -> Result<Neighbors> {
     let run = Arc::new(search.start(0)?);
     on_threads(threads, &search.call, || {
         let (search, run) = (search.clone(), run.clone());
-        async move { search.work(&run).await }
+        async move { search.work(&run, usize::MAX).await }
     })
     .await?;
     Ok(vec![run.finish(&search.call.counters)])
@@ -763,8 +768,8 @@ impl Dispenser {
     }
 }
 
-/// Several queries at once: all are ranked, then each is read by one worker, or, where it is known beforehand who reads
-/// what, each partition by one worker for all of its queries.
+/// Several queries at once: all are ranked, then each begins by itself, or, where it is known beforehand who reads what,
+/// each partition is read by one worker for all of its queries.
 async fn block(search: &Arc<Search>, threads: usize, first: usize, last: usize) -> Result<Neighbors> {
     let ranked: Arc<Vec<Mutex<Option<Run>>>> = Arc::new((first..last).map(|_| Mutex::new(None)).collect());
     let dispenser = Arc::new(Dispenser::default());
@@ -790,7 +795,12 @@ async fn block(search: &Arc<Search>, threads: usize, first: usize, last: usize) 
     {
         by_segment(search, threads, &runs).await?;
     } else {
-        by_partition(search, threads, &runs).await?;
+        let list = |(at, run): (usize, &Run)| match &mut *run.order.lock() {
+            Sequence::List(list) => list.map(|probe| (at, probe)).collect(),
+            Sequence::Frontier(_) => Vec::new(),
+        };
+        let probes = runs.iter().enumerate().flat_map(list).collect();
+        by_partition(search, threads, &runs, probes).await?;
     }
     Ok(runs.iter().map(|run| run.finish(&search.call.counters)).collect())
 }
@@ -808,12 +818,26 @@ async fn by_query(search: &Arc<Search>, threads: usize, runs: &Arc<Vec<Run>>) ->
         let (search, runs, near, dispenser) = (search.clone(), runs.clone(), near.clone(), dispenser.clone());
         async move {
             while let Some(at) = dispenser.take(near.len()) {
-                search.work(&runs[near[at]]).await?;
+                search.work(&runs[near[at]], ALONE).await?;
             }
             Ok(())
         }
     })
-    .await
+    .await?;
+    loop {
+        let mut probes = Vec::new();
+        for (at, run) in runs.iter().enumerate() {
+            probes.extend(
+                std::iter::from_fn(|| search.next(run))
+                    .take(TOGETHER)
+                    .map(|probe| (at, probe)),
+            );
+        }
+        if probes.is_empty() {
+            return Ok(());
+        }
+        by_partition(search, threads, runs, probes).await?;
+    }
 }
 
 /// Segments whose partitions take several queries at once: each is read once for a share of the queries. The shares are
@@ -850,13 +874,13 @@ async fn by_segment(search: &Arc<Search>, threads: usize, runs: &Arc<Vec<Run>>) 
     .await
 }
 
-async fn by_partition(search: &Arc<Search>, threads: usize, runs: &Arc<Vec<Run>>) -> Result<()> {
-    let mut probes: Vec<(usize, Probe)> = Vec::new();
-    for (at, run) in runs.iter().enumerate() {
-        if let Sequence::List(list) = &mut *run.order.lock() {
-            probes.extend(list.map(|probe| (at, probe)));
-        }
-    }
+/// Each partition is read once for all queries that want it, by one worker: it is then in the processor's cache.
+async fn by_partition(
+    search: &Arc<Search>,
+    threads: usize,
+    runs: &Arc<Vec<Run>>,
+    mut probes: Vec<(usize, Probe)>,
+) -> Result<()> {
     probes.sort_by_key(|(at, probe)| (probe.segment, probe.partition, *at));
     let groups: Vec<Vec<(usize, Probe)>> = probes
         .chunk_by(|a, b| (a.1.segment, a.1.partition) == (b.1.segment, b.1.partition))

@@ -12,7 +12,7 @@ use lance::index::vector::utils::{
     default_distance_type_for, get_vector_dim, get_vector_type, validate_distance_type_for,
 };
 use lance::index::vector::{StageParams, VectorIndexParams};
-use lance::index::{CreateIndexBuilder, DatasetIndexExt, DatasetIndexInternalExt, IndexSegment, IntoIndexSegment};
+use lance::index::{CreateIndexBuilder, DatasetIndexExt, IndexSegment, IntoIndexSegment};
 use lance_index::metrics::NoOpMetricsCollector;
 use lance_index::pb::vector_index_details::Compression;
 use lance_index::pb::{VectorIndexDetails, VectorMetricType};
@@ -31,11 +31,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use crate::ahead;
 use crate::error::{self, Error, Result};
 use crate::write::latest;
 
-/// Segments opened at once while describing: opening is a few small reads, which overlap well.
-const OPENED_AT_ONCE: usize = 16;
+/// Segments opened at once: each waits for the store, and does little else. Lance asks a store for no more than 64 things
+/// at a time.
+pub const OPENED_AT_ONCE: usize = 64;
 
 /// Options that are absent, empty or 0 are Lance's own.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -721,9 +723,7 @@ async fn inspect(dataset: Arc<Dataset>, column: String, segment: IndexMetadata) 
         return Ok(inspected);
     }
     let opening = async {
-        let index = dataset
-            .open_vector_index(&column, &segment.uuid, &NoOpMetricsCollector)
-            .await?;
+        let index = ahead::open(&dataset, &column, &segment, &NoOpMetricsCollector).await?;
         Ok::<_, lance::Error>((
             index.index_type().to_string(),
             index.metric_type().to_string(),

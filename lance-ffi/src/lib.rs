@@ -3,6 +3,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod abi;
+mod ahead;
 #[cfg(target_os = "linux")]
 mod alloc;
 pub mod dataset;

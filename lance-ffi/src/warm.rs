@@ -11,10 +11,9 @@ use arrow_array::types::{Float16Type, Float32Type, Float64Type, UInt64Type};
 use arrow_array::{Array, FixedSizeListArray, RecordBatch};
 use arrow_schema::DataType;
 use async_trait::async_trait;
-use futures::TryStreamExt;
+use futures::stream::{self, StreamExt, TryStreamExt};
 use lance::Dataset;
 use lance::dataset::scanner::Scanner;
-use lance::index::DatasetIndexInternalExt;
 use lance::index::prefilter::DatasetPreFilter;
 use lance_index::prefilter::PreFilter;
 use lance_index::vector::VectorIndex;
@@ -30,8 +29,10 @@ use roaring::RoaringBitmap;
 use tokio::sync::OnceCell;
 use uuid::Uuid;
 
+use crate::ahead;
 use crate::dataset::Handle;
 use crate::error::{CORRUPT, Error, IO, Result, VERSION_GONE};
+use crate::index::OPENED_AT_ONCE;
 use crate::metrics::Counters;
 
 /// Masks of filters kept per dataset. A filter that matches a million scattered rows takes about 2 MiB.
@@ -272,7 +273,7 @@ async fn open_segment(
     meta: &IndexMetadata,
     counters: &Counters,
 ) -> Result<Segment> {
-    let index = dataset.open_vector_index(column, &meta.uuid, counters).await?;
+    let index = ahead::open(dataset, column, meta, counters).await?;
     let owned = match &meta.fragment_bitmap {
         Some(owned) if dataset.manifest().uses_stable_row_ids() => {
             Some(Arc::new(live_ids(dataset, Some(owned)).await?))
@@ -373,6 +374,21 @@ impl Warm {
         opened.usage.bytes.store(segment.bytes() as u64, Ordering::Relaxed);
         evict(&mut self.segments.lock(), SEGMENT_BYTES, |opened| &opened.usage);
         Ok(segment)
+    }
+
+    /// Several at a time, in their order: cold, each waits for the store many times over.
+    pub async fn segments(
+        &self,
+        handle: &Handle,
+        column: &str,
+        metas: &[&IndexMetadata],
+        counters: &Counters,
+    ) -> Result<Vec<Arc<Segment>>> {
+        let mut open = Vec::with_capacity(metas.len());
+        for meta in metas {
+            open.push(self.segment(handle, column, meta, counters));
+        }
+        stream::iter(open).buffered(OPENED_AT_ONCE).try_collect().await
     }
 
     fn touch(&self, usage: &Usage) {
