@@ -40,10 +40,10 @@ const BLOCK: usize = 256;
 
 /// Partitions that a query of a matrix reads by itself. Most have found their neighbours by then; those that have not go
 /// on to read much of the index, and do it together.
-const ALONE: usize = 64;
+const ALONE: usize = 48;
 
 /// Partitions that each of them reads before what was found tells how far the others still have to.
-const TOGETHER: usize = 32;
+const TOGETHER: usize = 48;
 
 enum Probing {
     Shared { effort: f32 },
@@ -928,10 +928,15 @@ mod tests {
     const ROWS: usize = 300;
 
     async fn indexed(uri: &str, kind: &str) -> Arc<Handle> {
+        partitioned(uri, kind, 6).await
+    }
+
+    async fn partitioned(uri: &str, kind: &str, partitions: usize) -> Arc<Handle> {
         let dataset = fixtures::dataset(uri, FRAGMENTS, ROWS).await;
         let mut segments = Vec::new();
         for fragment in 0..FRAGMENTS {
-            let request = json!({"column": "vec", "type": kind, "name": "x", "partitions": 6, "fragments": [fragment]});
+            let request =
+                json!({"column": "vec", "type": kind, "name": "x", "partitions": partitions, "fragments": [fragment]});
             let request = serde_json::from_value(request).unwrap();
             segments.push(crate::index::create_segment(&dataset, request).await.unwrap());
         }
@@ -1024,6 +1029,33 @@ mod tests {
                         );
                     }
                 }
+            }
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn queries_that_read_on_together_read_each_partition_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let handle = partitioned(dir.path().to_str().unwrap(), "IVF_FLAT", 2 * ALONE / FRAGMENTS).await;
+        let queries = 9;
+        for filter in [None, Some("id % 3 = 1".to_string())] {
+            let mut asked = request(&handle, queries, 10).await;
+            (asked.search_effort, asked.filter) = (Some(1.0), filter.clone());
+            let call = Call::new(Default::default());
+            let (_, route) = search::route(&handle, &mut asked, &call).await.unwrap();
+            let Route::Direct(plan) = route else {
+                panic!("the query takes the direct path");
+            };
+            let cells = plan.segments.iter().filter_map(|s| s.geometry.as_ref());
+            let filled: usize = cells.map(|g| g.lengths.iter().filter(|n| **n > 0).count()).sum();
+            assert!(filled > ALONE);
+            let got = run(handle.clone(), plan, Arc::new(asked), call.clone()).await.unwrap();
+            for (query, list) in got.neighbors.iter().enumerate() {
+                let want = nearest(query as i64, 10, |id| filter.is_none() || id % 3 == 1);
+                assert_eq!(rows(list), want, "query {query}, {filter:?}");
+            }
+            if filter.is_none() {
+                assert_eq!(Counters::get(&call.counters.partitions), (queries * filled) as u64);
             }
         }
     }
