@@ -25,6 +25,10 @@ use object_store::{
 };
 use tokio::sync::OnceCell;
 
+/// Segments opened at a time: each waits for the store, and does little else. Lance asks a store for no more than 64 things
+/// at a time.
+pub(crate) const AT_ONCE: usize = 64;
+
 /// The index file of a flat segment holds its centroids and little else: up to this size it is read whole. A graph's is
 /// far larger.
 const WHOLE: u64 = 4 << 20;

@@ -35,10 +35,6 @@ use crate::ahead;
 use crate::error::{self, Error, Result};
 use crate::write::latest;
 
-/// Segments opened at once: each waits for the store, and does little else. Lance asks a store for no more than 64 things
-/// at a time.
-pub const OPENED_AT_ONCE: usize = 64;
-
 /// Options that are absent, empty or 0 are Lance's own.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -646,7 +642,7 @@ pub async fn describe_vector_indexes(dataset: &Arc<Dataset>) -> Result<(Vec<Valu
             .iter()
             .map(|segment| inspect(dataset.clone(), column.clone(), (*segment).clone()))
             .collect();
-        let inspected: Vec<Inspected> = stream::iter(inspections).buffered(OPENED_AT_ONCE).try_collect().await?;
+        let inspected: Vec<Inspected> = stream::iter(inspections).buffered(ahead::AT_ONCE).try_collect().await?;
         let known = |of: fn(&Inspected) -> &String| {
             let mut known = inspected.iter().map(of).filter(|text| !text.is_empty());
             known.next().cloned().unwrap_or_default()

@@ -32,7 +32,6 @@ use uuid::Uuid;
 use crate::ahead;
 use crate::dataset::Handle;
 use crate::error::{CORRUPT, Error, IO, Result, VERSION_GONE};
-use crate::index::OPENED_AT_ONCE;
 use crate::metrics::Counters;
 
 /// Masks of filters kept per dataset. A filter that matches a million scattered rows takes about 2 MiB.
@@ -388,7 +387,7 @@ impl Warm {
         for meta in metas {
             open.push(self.segment(handle, column, meta, counters));
         }
-        stream::iter(open).buffered(OPENED_AT_ONCE).try_collect().await
+        stream::iter(open).buffered(ahead::AT_ONCE).try_collect().await
     }
 
     fn touch(&self, usage: &Usage) {
