@@ -1,3 +1,5 @@
+//go:build !lance_ffi_static
+
 package binding
 
 import (
