@@ -23,14 +23,16 @@ use object_store::{
     CopyOptions, GetOptions, GetRange, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta,
     ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
+use parking_lot::Mutex;
 use tokio::sync::OnceCell;
+
+use crate::index::is_declared_flat;
 
 /// Segments opened at a time: each waits for the store, and does little else. Lance asks a store for no more than 64 things
 /// at a time.
 pub(crate) const AT_ONCE: usize = 64;
 
-/// The index file of a flat segment holds its centroids and little else: up to this size it is read whole. A graph's is
-/// far larger.
+/// The index file of a segment without a graph holds its centroids and little else: up to this size it is read whole.
 const WHOLE: u64 = 4 << 20;
 
 /// What Lance reads first of a file in a store.
@@ -42,36 +44,35 @@ pub async fn open(
     segment: &IndexMetadata,
     metrics: &dyn MetricsCollector,
 ) -> lance::Result<Arc<dyn VectorIndex>> {
-    if let Some(ends) = ends(dataset, segment).await? {
-        // Leaves in Lance's cache what the same call below makes an index from, whose store is the dataset's own.
-        dataset
-            .with_object_store_wrappers([Arc::new(ends) as Arc<dyn WrappingObjectStore>])
-            .open_vector_index(column, &segment.uuid, metrics)
-            .await?;
-    }
-    dataset.open_vector_index(column, &segment.uuid, metrics).await
+    let Some(wanted) = wanted(dataset, segment).await? else {
+        return dataset.open_vector_index(column, &segment.uuid, metrics).await;
+    };
+    let wanted = Arc::new(wanted);
+    let opened = dataset
+        .with_object_store_wrappers([Arc::new(Ends(wanted.clone())) as Arc<dyn WrappingObjectStore>])
+        .open_vector_index(column, &segment.uuid, metrics)
+        .await;
+    // The index keeps its store, which from now on only passes on.
+    wanted.forget();
+    opened
 }
 
 /// None where there is no wait to save, or where it is not known what to read.
-async fn ends(dataset: &Dataset, segment: &IndexMetadata) -> lance::Result<Option<Ends>> {
+async fn wanted(dataset: &Dataset, segment: &IndexMetadata) -> lance::Result<Option<Wanted>> {
     if segment.base_id.is_some() || dataset.object_store(None).await?.is_local() {
         return Ok(None);
     }
     let sizes = segment.file_size_map();
     let folder = dataset.indices_dir().join(segment.uuid.to_string());
-    let wanted = |name: &str, whole: u64| {
+    let end = |name: &str, whole: u64| {
         let size = sizes.get(name).copied().filter(|size| *size > 0)?;
         let start = if size <= whole { 0 } else { size.saturating_sub(TAIL) };
         Some((folder.clone().join(name), start..size))
     };
-    let wanted = [wanted(INDEX_FILE_NAME, WHOLE), wanted(INDEX_AUXILIARY_FILE_NAME, TAIL)];
-    let wanted: Vec<_> = wanted.into_iter().flatten().collect();
-    Ok((!wanted.is_empty()).then(|| {
-        Ends(Arc::new(Wanted {
-            wanted,
-            found: OnceCell::new(),
-        }))
-    }))
+    let whole = if is_declared_flat(segment) { WHOLE } else { TAIL };
+    let files = [end(INDEX_FILE_NAME, whole), end(INDEX_AUXILIARY_FILE_NAME, TAIL)];
+    let files: Vec<_> = files.into_iter().flatten().collect();
+    Ok((!files.is_empty()).then(|| Wanted::new(files)))
 }
 
 struct Part {
@@ -82,18 +83,30 @@ struct Part {
 }
 
 struct Wanted {
-    wanted: Vec<(Path, Range<u64>)>,
-    found: OnceCell<Vec<Part>>,
+    files: Vec<(Path, Range<u64>)>,
+    /// None once they are forgotten.
+    parts: Mutex<Option<Arc<OnceCell<Vec<Part>>>>>,
 }
 
 impl Wanted {
+    fn new(files: Vec<(Path, Range<u64>)>) -> Self {
+        Self {
+            files,
+            parts: Mutex::new(Some(Arc::default())),
+        }
+    }
+
     fn names(&self, path: &Path) -> bool {
-        self.wanted.iter().any(|(wanted, _)| wanted == path)
+        self.files.iter().any(|(file, _)| file == path)
+    }
+
+    fn forget(&self) {
+        *self.parts.lock() = None;
     }
 
     /// What cannot be read is left to Lance, which says so in its own words.
     async fn fetch(&self, store: &Arc<dyn ObjectStore>) -> Vec<Part> {
-        let reads = self.wanted.iter().map(|(path, range)| async move {
+        let reads = self.files.iter().map(|(path, range)| async move {
             let options = GetOptions {
                 range: Some(range.clone().into()),
                 ..Default::default()
@@ -115,8 +128,9 @@ impl Wanted {
         if !self.names(path) || !plain(options) {
             return None;
         }
-        let found = self.found.get_or_init(|| self.fetch(store)).await;
-        let part = found.iter().find(|part| part.path == *path)?;
+        let parts = self.parts.lock().clone()?;
+        let parts = parts.get_or_init(|| self.fetch(store)).await;
+        let part = parts.iter().find(|part| part.path == *path)?;
         let range = match &options.range {
             None => 0..part.meta.size,
             Some(GetRange::Bounded(range)) => range.clone(),
@@ -244,15 +258,16 @@ mod tests {
         (0..SIZE).map(|at| (at % 251) as u8).collect()
     }
 
-    async fn store(wanted: Vec<(Path, Range<u64>)>) -> (Arc<Wanted>, WithEnds) {
+    fn found(wanted: &Wanted) -> usize {
+        wanted.parts.lock().as_ref().unwrap().get().unwrap().len()
+    }
+
+    async fn store(files: Vec<(Path, Range<u64>)>) -> (Arc<Wanted>, WithEnds) {
         let inner = InMemory::new();
         for name in ["a", "b"] {
             let _: PutResult = inner.put(&name.into(), contents().into()).await.unwrap();
         }
-        let wanted = Arc::new(Wanted {
-            wanted,
-            found: OnceCell::new(),
-        });
+        let wanted = Arc::new(Wanted::new(files));
         (
             wanted.clone(),
             WithEnds {
@@ -288,8 +303,10 @@ mod tests {
                 }
             }
         }
-        assert_eq!(wanted.found.get().unwrap().len(), 1, "what is missing is not found");
+        assert_eq!(found(&wanted), 1, "what is missing is not found");
         assert!(store.get(&"missing".into()).await.is_err());
+        wanted.forget();
+        assert_eq!(store.get(&"a".into()).await.unwrap().bytes().await.unwrap(), contents());
     }
 
     #[tokio::test]
@@ -317,6 +334,6 @@ mod tests {
         };
         let got = store.get_opts(&"a".into(), tail).await.unwrap();
         assert_eq!(got.bytes().await.unwrap(), contents()[950..]);
-        assert!(wanted.found.get().unwrap().is_empty());
+        assert_eq!(found(&wanted), 0);
     }
 }

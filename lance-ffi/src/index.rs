@@ -748,14 +748,21 @@ async fn inspect(dataset: Arc<Dataset>, column: String, segment: IndexMetadata) 
     Ok(inspected)
 }
 
+fn details(segment: &IndexMetadata) -> Option<VectorIndexDetails> {
+    let details = segment.index_details.as_ref();
+    details
+        .filter(|details| !details.value.is_empty())
+        .and_then(|details| details.to_msg().ok())
+}
+
+/// Whether the manifest says that the segment has no graph.
+pub(crate) fn is_declared_flat(segment: &IndexMetadata) -> bool {
+    details(segment).is_some_and(|details| details.hnsw_index_config.is_none())
+}
+
 /// Type and metric as the manifest states them; empty where it does not.
 fn declared(segment: &IndexMetadata) -> Inspected {
-    let details = segment
-        .index_details
-        .as_ref()
-        .filter(|details| !details.value.is_empty())
-        .and_then(|details| details.to_msg::<VectorIndexDetails>().ok());
-    let Some(details) = details else {
+    let Some(details) = details(segment) else {
         return Inspected::default();
     };
     let storage = match details.compression {

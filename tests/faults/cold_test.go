@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lanceknn/lanceknn/binding"
 	"github.com/lanceknn/lanceknn/tests/internal/lab"
 	"github.com/lanceknn/lanceknn/tests/internal/oracle"
 	"github.com/lanceknn/lanceknn/tests/internal/s3"
@@ -34,4 +35,13 @@ func TestStore_ColdSegmentsAreOpenedTogether(t *testing.T) {
 	store.Delay(0)
 	t.Logf("%d requests in the time of %d", store.Requests()-before, waits)
 	require.Less(t, waits, 2*segments)
+
+	// A cache that keeps nothing does not make it read anything twice.
+	for _, bytes := range []uint64{0, 1} {
+		other := lab.Open(t, d.URI, binding.OpenOptions{StorageOptions: store.Options(key, secret), IndexCacheBytes: bytes})
+		before = store.Requests()
+		_, err := other.Describe(t.Context())
+		require.NoError(t, err)
+		require.LessOrEqual(t, store.Requests()-before, int64(2*segments+8), "cache of %d bytes", bytes)
+	}
 }
