@@ -148,7 +148,7 @@ func quick() Profile {
 			synthetic("q128-pq-8-mixed", 400_000, 128, 8, Mixed, pq),
 			synthetic("q128-hnsw-sq-8-mixed", 80_000, 128, 8, Mixed, Index{Type: "IVF_HNSW_SQ", Partitions: 1}),
 		},
-		Scenarios: targets(effort{single: 2, matrix: 3, throughput: 3, cold: 5}, "q128"),
+		Scenarios: targets(effort{single: 2, matrix: 9, throughput: 3, cold: 5}, "q128"),
 	}
 }
 
@@ -198,7 +198,7 @@ func smoke() Profile {
 
 // full crosses what the targets hold fixed: size, dimension, segment count and sizes, layout, index kind, metric, k, filter, storage delay, real text.
 func full() Profile {
-	e := effort{single: 2, matrix: 3, throughput: 3, cold: 6}
+	e := effort{single: 2, matrix: 9, throughput: 3, cold: 6}
 	p := Profile{
 		Name: "full",
 		Data: []Data{
