@@ -272,6 +272,21 @@ func sequence(from, to int) []int {
 	return numbers
 }
 
+// judge adds up the recall of the answers to queries, but for those that lead a turn in, which would weigh double. A fault is one wherever it is.
+func (e *entry) judge(numbers []int, lead int, verdict func(i int) dataset.Verdict) {
+	for i, query := range numbers {
+		v := verdict(i)
+		if v.Fault != "" {
+			e.fault = fmt.Sprintf("query %d: %s", query, v.Fault)
+			return
+		}
+		if i >= lead && !math.IsNaN(v.Recall) {
+			e.recallSum += v.Recall
+			e.judged++
+		}
+	}
+}
+
 // timing is where the durations of a turn go: all but those of the queries that lead it in.
 type timing struct{ round, lead int }
 
@@ -309,19 +324,15 @@ func (x *execution) answer(ctx context.Context, e *entry, numbers []int, timed *
 		e.fault = fmt.Sprintf("%d answers to %d queries", len(got.Results), len(numbers))
 		return nil
 	}
-	exact := search.RefineFactor > 0 || x.set.Spec.Index.Type == "IVF_FLAT" || x.set.Spec.Index.Type == "IVF_HNSW_FLAT"
-	for i, result := range got.Results {
-		verdict := x.truth.Judge(numbers[i], search.K, result.IDs, result.Distances, exact)
-		if verdict.Fault != "" {
-			e.fault = fmt.Sprintf("query %d: %s", numbers[i], verdict.Fault)
-			return nil
-		}
-		if !math.IsNaN(verdict.Recall) {
-			e.recallSum += verdict.Recall
-			e.judged++
-		}
+	lead := 0
+	if timed != nil {
+		lead = timed.lead
 	}
-	if timed == nil {
+	exact := search.RefineFactor > 0 || x.set.Spec.Index.Type == "IVF_FLAT" || x.set.Spec.Index.Type == "IVF_HNSW_FLAT"
+	e.judge(numbers, lead, func(i int) dataset.Verdict {
+		return x.truth.Judge(numbers[i], search.K, got.Results[i].IDs, got.Results[i].Distances, exact)
+	})
+	if timed == nil || e.fault != "" {
 		return nil
 	}
 	round := timed.round
@@ -332,8 +343,8 @@ func (x *execution) answer(ctx context.Context, e *entry, numbers []int, timed *
 	if s.Kind == spec.Matrix {
 		durations = []int64{got.WallNS}
 	}
-	e.durations[round] = append(e.durations[round], durations[timed.lead:]...)
-	e.native[round] = append(e.native[round], got.NativeNS[min(timed.lead, len(got.NativeNS)):]...)
+	e.durations[round] = append(e.durations[round], durations[lead:]...)
+	e.native[round] = append(e.native[round], got.NativeNS[min(lead, len(got.NativeNS)):]...)
 	e.wall[round] += got.WallNS
 	e.cpu += time.Duration(got.CPUNS)
 	if c.Engine == spec.LanceRay {

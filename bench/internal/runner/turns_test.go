@@ -3,10 +3,12 @@ package runner
 import (
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lanceknn/lanceknn/bench/internal/dataset"
 	"github.com/lanceknn/lanceknn/bench/internal/spec"
 )
 
@@ -48,6 +50,19 @@ func TestTurns_LeaveOutWhoFailed(t *testing.T) {
 		require.Equal(t, "b", order[0].contender.Name)
 	}
 	require.Empty(t, (&execution{}).turns(0))
+}
+
+func TestJudge_WhatLeadsATurnInIsCheckedOnly(t *testing.T) {
+	verdicts := []dataset.Verdict{{Recall: 0}, {Recall: 0}, {Recall: 1}, {Recall: math.NaN()}, {Recall: 0.5}}
+	e := &entry{}
+	e.judge([]int{8, 9, 0, 1, 2}, 2, func(i int) dataset.Verdict { return verdicts[i] })
+	require.Empty(t, e.fault)
+	require.InDelta(t, 1.5, e.recallSum, 1e-12)
+	require.Equal(t, 2, e.judged, "a query without neighbours says nothing about recall")
+
+	verdicts[1].Fault = "wrong"
+	e.judge([]int{8, 9, 0, 1, 2}, 2, func(i int) dataset.Verdict { return verdicts[i] })
+	require.Equal(t, "query 9: wrong", e.fault)
 }
 
 func TestProfiles_AreConsistent(t *testing.T) {

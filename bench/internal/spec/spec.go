@@ -132,7 +132,7 @@ type Scenario struct {
 	Contenders  []Contender `json:"contenders"`
 	Queries     int         `json:"queries"` // of the judge set
 	Block       int         `json:"block"`   // queries a contender answers before the next one's turn
-	LeadIn      int         `json:"lead_in"` // queries before them in each turn that are judged but not timed
+	LeadIn      int         `json:"lead_in"` // queries before them in each turn that are checked for faults, but neither timed nor counted for recall
 	Rounds      int         `json:"rounds"`
 	RecallFloor float64     `json:"recall_floor"`
 	// LatencyMS is the storage delay of a ColdStorage scenario, per request.
