@@ -108,6 +108,18 @@ func tunedText() []Contender {
 	})
 }
 
+// tunedTextCallers has callers at once ask for the recall that this library's defaults reach on sentence embeddings.
+func tunedTextCallers() []Contender {
+	list := callers(2, 4, 8, 16)
+	for i := range list {
+		if c := &list[i]; c.Reference {
+			c.NProbes = 48
+			c.Name = fmt.Sprintf("pylance nprobes=%d, %d clients", c.NProbes, c.Clients)
+		}
+	}
+	return list
+}
+
 func join(lists ...[]Contender) []Contender {
 	var all []Contender
 	for _, l := range lists {

@@ -277,6 +277,10 @@ func full() Profile {
 		callers := withCallers(scenarioID("throughput", data, Search{K: 10}), "concurrent callers, "+data, data, Search{K: 10}, e.throughput)
 		if data == "text384-8-mixed" {
 			matrix, callers = ofText(matrix), ofText(callers)
+			tuned := callers
+			tuned.ID, tuned.Title = "tuned-throughput-"+data, "concurrent callers, "+data+", both with the probes that reach the recall"
+			tuned.Contenders, tuned.RecallFloor = tunedTextCallers(), floor
+			add(tuned)
 		}
 		add(matrix)
 		add(callers)
