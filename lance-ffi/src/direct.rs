@@ -8,9 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float16Type, Float32Type, Float64Type, UInt64Type};
+use arrow_array::types::{Float32Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, Float32Array, RecordBatch, UInt32Array};
-use arrow_schema::DataType;
 use futures::stream::{FuturesUnordered, StreamExt, TryStreamExt};
 use lance_index::vector::pretransform::PreTransformIndex;
 use lance_index::vector::quantizer::QuantizationType;
@@ -29,6 +28,7 @@ use crate::metrics::Counters;
 use crate::probe::{self, Frontier, Probe, Rule};
 use crate::runtime::{cores, joined};
 use crate::search::{Call, Found, Neighbors, Path, Request, Timing};
+use crate::vectors::floats;
 use crate::warm::{Rows, Segment};
 
 /// Partitions that one worker has on their way from storage at a time. Those in memory are never waited for, so this
@@ -322,25 +322,6 @@ fn key(query: ArrayRef, metric: DistanceType) -> Result<ArrayRef> {
     Ok(normalize_arrow(query.as_ref())?.0)
 }
 
-fn floats(values: &ArrayRef) -> Result<Vec<f32>> {
-    Ok(match values.data_type() {
-        DataType::Float32 => values.as_primitive::<Float32Type>().values().to_vec(),
-        DataType::Float16 => values
-            .as_primitive::<Float16Type>()
-            .values()
-            .iter()
-            .map(|v| v.to_f32())
-            .collect(),
-        DataType::Float64 => values
-            .as_primitive::<Float64Type>()
-            .values()
-            .iter()
-            .map(|v| *v as f32)
-            .collect(),
-        other => return Err(Error::internal(format!("{other} queries have no shared probing"))),
-    })
-}
-
 /// The first `nprobes` partitions of a segment, as Lance ranks them.
 fn ranked(segment: &Segment, query: &Query, nprobes: usize) -> Result<Vec<(u32, f32)>> {
     // RQ estimates with the very distance that Lance computed.
@@ -395,7 +376,10 @@ impl Search {
                 let rule = Rule::new(plan.metric, plan.exact, effort, watches);
                 let cells = plan.segments.iter().zip(&self.skip);
                 let cells = cells.map(|(s, skip)| s.geometry.clone().filter(|_| !skip)).collect();
-                let frontier = Frontier::new(rule, cells, &floats(&base.key)?);
+                let query = floats(&base.key).ok_or_else(|| {
+                    Error::internal(format!("{} queries have no shared probing", base.key.data_type()))
+                })?;
+                let frontier = Frontier::new(rule, cells, &query);
                 Counters::add(&self.call.counters.ranked, frontier.ranked());
                 Sequence::Frontier(frontier)
             }

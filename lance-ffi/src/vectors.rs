@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arrow::buffer::ScalarBuffer;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{ArrowPrimitiveType, Float16Type, Float32Type, Float64Type, UInt8Type};
 use arrow_array::{Array, ArrayRef, FixedSizeListArray, PrimitiveArray};
@@ -25,6 +26,22 @@ pub struct Vectors {
 
 fn finite<T: ArrowPrimitiveType>(values: &ArrayRef, is_finite: impl Fn(T::Native) -> bool) -> Option<usize> {
     values.as_primitive::<T>().values().iter().position(|v| !is_finite(*v))
+}
+
+/// Whatever floating-point numbers these are, as those that distances are computed with.
+pub fn floats(values: &dyn Array) -> Option<ScalarBuffer<f32>> {
+    Some(match values.data_type() {
+        DataType::Float32 => values.as_primitive::<Float32Type>().values().clone(),
+        DataType::Float16 => {
+            let values = values.as_primitive::<Float16Type>().values();
+            values.iter().map(|v| v.to_f32()).collect()
+        }
+        DataType::Float64 => {
+            let values = values.as_primitive::<Float64Type>().values();
+            values.iter().map(|v| *v as f32).collect()
+        }
+        _ => return None,
+    })
 }
 
 impl Vectors {

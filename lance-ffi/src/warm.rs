@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use arrow::buffer::ScalarBuffer;
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float16Type, Float32Type, Float64Type, UInt64Type};
+use arrow_array::types::UInt64Type;
 use arrow_array::{Array, FixedSizeListArray, RecordBatch};
 use arrow_schema::DataType;
 use async_trait::async_trait;
@@ -33,6 +33,7 @@ use crate::ahead;
 use crate::dataset::Handle;
 use crate::error::{CORRUPT, Error, IO, Result, VERSION_GONE};
 use crate::metrics::Counters;
+use crate::vectors::floats;
 
 /// Masks of filters kept per dataset. A filter that matches a million scattered rows takes about 2 MiB.
 const FILTER_BYTES: usize = 256 << 20;
@@ -133,30 +134,10 @@ fn evict<K: Clone + Eq + Hash, V>(kept: &mut HashMap<K, Arc<V>>, budget: usize, 
     }
 }
 
-fn as_f32(centroids: &FixedSizeListArray) -> Option<ScalarBuffer<f32>> {
-    let values = centroids.values();
-    Some(match values.data_type() {
-        DataType::Float32 => values.as_primitive::<Float32Type>().values().clone(),
-        DataType::Float16 => values
-            .as_primitive::<Float16Type>()
-            .values()
-            .iter()
-            .map(|v| v.to_f32())
-            .collect(),
-        DataType::Float64 => values
-            .as_primitive::<Float64Type>()
-            .values()
-            .iter()
-            .map(|v| *v as f32)
-            .collect(),
-        _ => return None,
-    })
-}
-
 fn geometry(index: &dyn VectorIndex) -> Option<Geometry> {
     let list = index.ivf_model().centroids_array()?;
     let dim = list.value_length() as usize;
-    let centroids = as_f32(list)?;
+    let centroids = floats(list.values())?;
     if dim == 0 || centroids.is_empty() || centroids.iter().any(|v| !v.is_finite()) {
         return None;
     }
@@ -205,7 +186,7 @@ async fn measure(
     let (mut sum, mut count) = (0.0, 0_usize);
     geometry.longest = 0.0;
     for list in sample(dataset, column, meta).await? {
-        let Some(values) = as_f32(&list) else {
+        let Some(values) = floats(list.values()) else {
             return Ok(None);
         };
         let all = values.chunks_exact(geometry.dim).enumerate();
@@ -383,11 +364,27 @@ impl Warm {
         metas: &[&IndexMetadata],
         counters: &Counters,
     ) -> Result<Vec<Arc<Segment>>> {
+        if let Some(open) = self.opened(metas) {
+            Counters::add(&counters.hits, open.len());
+            return Ok(open);
+        }
         let mut open = Vec::with_capacity(metas.len());
         for meta in metas {
             open.push(self.segment(handle, column, meta, counters));
         }
         stream::iter(open).buffered(ahead::AT_ONCE).try_collect().await
+    }
+
+    /// None unless all are open: then nothing is left to wait for.
+    fn opened(&self, metas: &[&IndexMetadata]) -> Option<Vec<Arc<Segment>>> {
+        let kept = self.segments.lock();
+        let mut open = Vec::with_capacity(metas.len());
+        for meta in metas {
+            let opened = kept.get(&meta.uuid)?;
+            self.touch(&opened.usage);
+            open.push(opened.segment.get()?.clone());
+        }
+        Some(open)
     }
 
     fn touch(&self, usage: &Usage) {
