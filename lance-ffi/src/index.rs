@@ -737,11 +737,16 @@ async fn inspect(dataset: Arc<Dataset>, column: String, segment: IndexMetadata) 
             inspected.partitions = partitions;
         }
         Ok(Err(failure)) => {
-            // A description is kept as long as its dataset: an outage must not become part of it.
-            if may_pass(&dataset, &failure).await {
-                return Err(Error::from(failure));
-            }
-            inspected.problem = Some(format!("cannot open it: {}", Error::from(failure).message));
+            // A description is kept as long as its dataset: an outage must not become part of it. But to a store a read
+            // past the end of a file that was cut short is a failure like any other.
+            let may_pass = may_pass(&dataset, &failure).await;
+            let failure = Error::from(failure);
+            let why = if may_pass {
+                wrong_size(&dataset, &segment).await.ok_or(failure)?
+            } else {
+                failure.message
+            };
+            inspected.problem = Some(format!("cannot open it: {why}"));
         }
         Err(panic) => inspected.problem = Some(format!("opening it panicked: {panic}")),
     }
@@ -804,6 +809,25 @@ async fn may_pass(dataset: &Dataset, failure: &lance::Error) -> bool {
         }
     }
     false
+}
+
+/// Which file of a segment has another size than the manifest says; None where all are right or that cannot be told.
+async fn wrong_size(dataset: &Dataset, segment: &IndexMetadata) -> Option<String> {
+    if segment.base_id.is_some() {
+        return None;
+    }
+    let store = dataset.object_store(None).await.ok()?;
+    let folder = dataset.indices_dir().join(segment.uuid.to_string());
+    for file in segment.files.iter().flatten().filter(|file| file.size_bytes > 0) {
+        let size = store.size(&folder.clone().join(file.path.as_str())).await.ok()?;
+        if size != file.size_bytes {
+            return Some(format!(
+                "{} has {size} bytes and should have {}",
+                file.path, file.size_bytes
+            ));
+        }
+    }
+    None
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> &str {

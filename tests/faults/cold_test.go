@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lanceknn/lanceknn/binding"
+	"github.com/lanceknn/lanceknn/distributed"
 	"github.com/lanceknn/lanceknn/tests/internal/lab"
 	"github.com/lanceknn/lanceknn/tests/internal/oracle"
 	"github.com/lanceknn/lanceknn/tests/internal/s3"
@@ -43,5 +44,42 @@ func TestStore_ColdSegmentsAreOpenedTogether(t *testing.T) {
 		_, err := other.Describe(t.Context())
 		require.NoError(t, err)
 		require.LessOrEqual(t, store.Requests()-before, int64(2*segments+8), "cache of %d bytes", bytes)
+	}
+}
+
+// TestStore_SegmentCutShort: a file that lost its end is a segment's defect, which Describe and errors name; the store's outage is nobody's.
+func TestStore_SegmentCutShort(t *testing.T) {
+	for _, file := range []string{"index.idx", "auxiliary.idx"} {
+		for name, change := range map[string]func([]byte) []byte{
+			"half": func(b []byte) []byte { return b[:len(b)/2] }, "a byte": func(b []byte) []byte { return b[:len(b)-1] }, "empty": func([]byte) []byte { return nil },
+		} {
+			t.Run(file+" "+name, func(t *testing.T) {
+				store := s3.Start(t, key)
+				d := lab.InStore(t, store.URI("t.lance"), store.Options(key, secret), random(33, 600, 8), lab.Rows(300))
+				d.Index(lab.Index{Partitions: 2, Groups: [][]int{{0}, {1}}})
+				sound, err := d.Open(0).Describe(t.Context())
+				require.NoError(t, err)
+				damaged := sound.Indexes[0].Segments[1].ID
+				store.Change(t, "t.lance/_indices/"+damaged.String(), "/"+file, change)
+
+				ds := d.Open(0)
+				got, err := ds.Describe(t.Context())
+				require.NoError(t, err)
+				for _, s := range got.Indexes[0].Segments {
+					if s.ID == damaged {
+						require.Contains(t, s.Problem, file+" has ")
+					} else {
+						require.Empty(t, s.Problem)
+					}
+				}
+				a := lab.Ask{Queries: queries(34, 1, 8), K: 5}
+				_, _, err = lab.Search(ds, a.Question(t, d), distributed.Options{})
+				require.ErrorContains(t, err, damaged.String()[:8]+": cannot open it: "+file)
+
+				store.Revoke(key)
+				_, err = d.Open(0).Describe(t.Context())
+				require.Error(t, err)
+			})
+		}
 	}
 }

@@ -2,6 +2,8 @@
 package s3
 
 import (
+	"bytes"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -22,6 +24,8 @@ const Bucket = "lanceknn"
 type Server struct {
 	URL string
 
+	backend gofakes3.Backend
+
 	mu     sync.Mutex
 	keys   map[string]bool
 	counts map[string]int
@@ -36,7 +40,7 @@ func Start(t testing.TB, keys ...string) *Server {
 	t.Helper()
 	backend := s3mem.New()
 	require.NoError(t, backend.CreateBucket(Bucket))
-	s := &Server{keys: map[string]bool{}, counts: map[string]int{}}
+	s := &Server{backend: backend, keys: map[string]bool{}, counts: map[string]int{}}
 	for _, k := range keys {
 		s.keys[k] = true
 	}
@@ -91,6 +95,28 @@ func (s *Server) Count(key string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.counts[key]
+}
+
+// Change replaces what an object holds, behind the back of everyone who wrote it. The object is the only one whose name starts and ends so.
+func (s *Server) Change(t testing.TB, prefix, suffix string, change func([]byte) []byte) {
+	t.Helper()
+	found, err := s.backend.ListBucket(Bucket, &gofakes3.Prefix{HasPrefix: true, Prefix: prefix}, gofakes3.ListBucketPage{})
+	require.NoError(t, err)
+	var names []string
+	for _, object := range found.Contents {
+		if strings.HasSuffix(object.Key, suffix) {
+			names = append(names, object.Key)
+		}
+	}
+	require.Len(t, names, 1, "%s...%s", prefix, suffix)
+	object, err := s.backend.GetObject(Bucket, names[0], nil)
+	require.NoError(t, err)
+	held, err := io.ReadAll(object.Contents)
+	require.NoError(t, err)
+	require.NoError(t, object.Contents.Close())
+	held = change(held)
+	_, err = s.backend.PutObject(Bucket, names[0], object.Metadata, bytes.NewReader(held), int64(len(held)), nil)
+	require.NoError(t, err)
 }
 
 // Requests is the number of requests so far, and InFlight of those not yet answered.
